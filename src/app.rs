@@ -145,7 +145,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
 
     if web.web_config_file.is_some() || web.web_auth != WebAuth::None {
         let follower =
-            web::Follower::new(web.web_config_file, core.feed(), &exporter, sender.clone());
+            web::Follower::new(web.file_to_follow(), core.feed(), &exporter, sender.clone());
         tokio::spawn(follower.run(stop.clone()));
     }
 

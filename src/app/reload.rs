@@ -196,7 +196,7 @@ pub(super) async fn report(
         return feed.recovered(SourceId::Config).await;
     }
 
-    warn!(problems, "parts of the configuration are invalid; running without them");
+    warn!(problems, "parts of the configuration are invalid");
     feed.invalid(SourceId::Config, problems).await
 }
 

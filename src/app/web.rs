@@ -34,10 +34,10 @@ pub(super) struct Follower {
     problem: Option<String>,
 }
 
-/// Sets up access to the port before it opens. Until the file is read, the port serves only health
-/// checks.
+/// Sets up access to the port before it opens. The port serves only health checks until the file is
+/// read, or for good if an invalid part of the configuration may be about access.
 pub(super) fn prepare(flags: &WebFlags, cluster: &ClusterFlags, exporter: &Exporter) {
-    if flags.web_config_file.is_some() {
+    if flags.web_config_file.is_some() || flags.is_unclear {
         exporter.access().expect_web();
     }
 
@@ -117,10 +117,12 @@ impl Follower {
 
     /// Puts a valid file into effect, unless it protects less than the one before.
     fn apply(&mut self, web: Web, file: &Path) -> Option<String> {
-        if let Some(lost) = self.current.as_ref().and_then(|current| current.lost_in(&web)) {
+        let lost = self.current.as_ref().map(|current| current.lost_in(&web)).unwrap_or_default();
+        if !lost.is_empty() {
             return Some(format!(
-                "{}: the changed file no longer asks for {lost}; the port still does, until the container restarts",
-                file.display()
+                "{}: the changed file no longer asks for {}; the port still does, until the container restarts",
+                file.display(),
+                lost.join(" and ")
             ));
         }
 

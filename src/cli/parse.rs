@@ -44,7 +44,7 @@ fn parse_with(
     let mut arguments = arguments.to_vec();
     let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
     let (mut file, mut path, mut file_is_valid) = (None, None, true);
-    let mut unknown = None;
+    let (mut unknown, mut is_unclear) = (None, false);
 
     loop {
         let command =
@@ -61,13 +61,15 @@ fn parse_with(
                 };
 
                 file_is_valid = more.is_empty();
+                is_unclear |= valid.hides_access;
                 problems.extend(more);
                 file = Some(valid);
                 continue; // parse again, with the values of the file as defaults
             }
             Ok(matches) => {
-                let cli = Cli::from_arg_matches(&matches)?;
-                if let Command::Run(args) = &cli.command {
+                let mut cli = Cli::from_arg_matches(&matches)?;
+                if let Command::Run(args) = &mut cli.command {
+                    args.flags.web.is_unclear = is_unclear;
                     problems.extend(args.flags.traces.collector().1);
                 }
 
@@ -87,7 +89,20 @@ fn parse_with(
             return Err(error);
         }
 
-        problems.push(problem);
+        let closes = may_be_access(&error);
+        is_unclear |= closes;
+        problems.push(if closes { config::closing(&problem) } else { problem });
+    }
+}
+
+/// Whether an error may be about access to the port: an unknown argument may be a misspelt flag for
+/// it, or the value of one.
+fn may_be_access(error: &clap::Error) -> bool {
+    match named(error) {
+        Some(named) if error.kind() != ErrorKind::UnknownArgument => {
+            config::decides_access(flag(named).trim_start_matches('-'))
+        }
+        _ => true,
     }
 }
 

@@ -17,6 +17,7 @@ pub(crate) use self::author::Author;
 use self::author::refusal;
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
+use super::web::{closing, decides_access};
 use super::{Flags, keys};
 use crate::net::first_line;
 use crate::system::files::{is_irregular, open_regular};
@@ -46,6 +47,8 @@ pub(crate) struct File {
     /// The thresholds and the rules about findings, with the deadlines and limits from
     /// [`File::values`].
     pub settings: Settings,
+    /// Whether an invalid part of the file may be about access to the port.
+    pub hides_access: bool,
 }
 
 impl File {
@@ -55,7 +58,7 @@ impl File {
     pub(crate) fn read(path: &Path, author: Author) -> (Self, Vec<String>) {
         let (file, mut problems) = match contents(path) {
             Ok(text) => Self::parse(&text, author),
-            Err(problem) => (Self::default(), vec![problem]),
+            Err(problem) => Self::invalid(problem, author),
         };
         let more = problems.len().saturating_sub(MAX_PROBLEMS);
         if more > 0 {
@@ -74,7 +77,7 @@ impl File {
     pub(crate) fn parse(text: &str, author: Author) -> (Self, Vec<String>) {
         let entries = match entries(text) {
             Ok(entries) => entries,
-            Err(problem) => return (Self::default(), vec![problem]),
+            Err(problem) => return Self::invalid(problem, author),
         };
         let (mut file, mut problems) = (Self::default(), Vec::new());
         let (command, mut refused) = (keys(), Vec::new());
@@ -90,7 +93,8 @@ impl File {
             } else if flag(&command, &name).is_some() && !author.may_set(&name) {
                 refused.push((key, name));
             } else if let Err(problem) = file.take(&command, &key, &name, value) {
-                problems.push(problem);
+                let may_be_access = decides_access(&name) || flag(&command, &name).is_none();
+                problems.push(file.note(problem, author, may_be_access));
             }
         }
         problems.extend(refusal(&refused));
@@ -102,6 +106,24 @@ impl File {
         }
 
         (file, problems)
+    }
+
+    /// An empty file, because the one of this author is invalid as a whole.
+    fn invalid(problem: String, author: Author) -> (Self, Vec<String>) {
+        let mut file = Self::default();
+        let problem = file.note(problem, author, true);
+
+        (file, vec![problem])
+    }
+
+    /// Notes whether a problem may be about access to the port, and returns the problem.
+    fn note(&mut self, problem: String, author: Author, may_be_access: bool) -> String {
+        if !may_be_access || !author.decides_access() {
+            return problem;
+        }
+
+        self.hides_access = true;
+        closing(&problem)
     }
 
     /// Adopts the value of a key, if the flag of that name accepts it.

@@ -12,6 +12,6 @@ pub type FlagValues = Vec<(String, Vec<String>)>;
 #[must_use]
 pub fn config_file(text: &str, in_pod: bool) -> (Settings, FlagValues, Vec<String>) {
     let author = if in_pod { Author::Cluster } else { Author::User };
-    let (File { values, settings }, problems) = File::parse(text, author);
+    let (File { values, settings, .. }, problems) = File::parse(text, author);
     (settings, values.into_iter().collect(), problems)
 }

@@ -28,7 +28,14 @@ pub(crate) struct WebFlags {
     /// and subjectaccessreviews
     #[arg(long, value_name = "none|kubernetes", default_value = "none", value_parser = web_auth)]
     pub web_auth: WebAuth,
+    /// Whether an invalid part of the configuration may be about access to the port of `--listen`.
+    /// Nobody can then tell whom the user wants to admit.
+    #[arg(skip)]
+    pub is_unclear: bool,
 }
+
+/// The flags that decide who reaches the port of the metrics, and with what credentials.
+const ACCESS: [&str; 3] = ["listen", "web-auth", "web-config-file"];
 
 /// Whose tokens the port requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,7 +46,27 @@ pub(crate) enum WebAuth {
     Kubernetes,
 }
 
+/// Whether a flag decides who reaches the port of the metrics.
+#[must_use]
+pub(crate) fn decides_access(flag: &str) -> bool {
+    ACCESS.contains(&flag)
+}
+
+/// Adds to a problem that may be about access to the port how loopwatch treats the port.
+#[must_use]
+pub(crate) fn closing(problem: &str) -> String {
+    format!(
+        "{problem}; until this is corrected, the port serves only health checks, because it may be about access to the port"
+    )
+}
+
 impl WebFlags {
+    /// The web configuration file to follow; `None` if it alone cannot open the port.
+    #[must_use]
+    pub(crate) fn file_to_follow(&self) -> Option<PathBuf> {
+        self.web_config_file.clone().filter(|_| !self.is_unclear)
+    }
+
     /// The address of the port for the page, the API and the profiles; `None` if the port of
     /// `--listen` serves them as well.
     #[must_use]

@@ -12,6 +12,8 @@ use serde_json::{Value, json};
 
 /// How long the browser may take for one command, and for a condition to become true.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// The browser's message if it leaves a page while it evaluates an expression there.
+const LEFT_THE_PAGE: &str = "Inspected target navigated or closed";
 
 /// A browser with one tab.
 pub(crate) struct Browser {
@@ -183,13 +185,14 @@ impl Browser {
     }
 
     fn evaluate(&mut self, expression: &str) -> Value {
-        self.call("Runtime.evaluate", json!({ "expression": expression, "returnByValue": true }))
+        self.call("Runtime.evaluate", evaluation(expression))
     }
 
-    /// Waits until an expression is true. While a page is loading, parts of it may be absent.
+    /// Waits until an expression is true. While a page is loading, parts of it may be absent, and
+    /// the browser gives no value if it leaves the page during the evaluation.
     pub(crate) fn wait_for(&mut self, expression: &str) {
         let start = Instant::now();
-        while self.evaluate(&format!("Boolean({expression})"))["result"]["value"] != true {
+        while !self.is_true(expression) {
             let page = if start.elapsed() < PATIENCE {
                 Value::Null
             } else {
@@ -202,6 +205,14 @@ impl Browser {
         }
     }
 
+    fn is_true(&mut self, expression: &str) -> bool {
+        match self.try_call("Runtime.evaluate", evaluation(&format!("Boolean({expression})"))) {
+            Ok(answer) => answer["result"]["value"] == true,
+            Err(error) if error["message"] == LEFT_THE_PAGE => false,
+            Err(error) => panic!("{expression}: {error}"),
+        }
+    }
+
     /// Fails if the browser has reported an error so far.
     pub(crate) fn assert_no_errors(&mut self) {
         self.eval("1"); // its answer comes after what was reported before
@@ -209,6 +220,10 @@ impl Browser {
     }
 
     fn call(&mut self, method: &str, parameters: Value) -> Value {
+        self.try_call(method, parameters).unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    fn try_call(&mut self, method: &str, parameters: Value) -> Result<Value, Value> {
         self.last_id += 1;
         let mut command = json!({ "id": self.last_id, "method": method, "params": parameters });
         if !self.session.is_empty() {
@@ -225,9 +240,10 @@ impl Browser {
                 .recv_timeout(PATIENCE)
                 .expect("the browser answers; is chromium installed?");
             if message["id"] == self.last_id {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-
-                return message["result"].clone();
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
 
             self.note(&message);
@@ -256,4 +272,8 @@ impl Drop for Browser {
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
+}
+
+fn evaluation(expression: &str) -> Value {
+    json!({ "expression": expression, "returnByValue": true })
 }

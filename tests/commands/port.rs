@@ -114,6 +114,32 @@ fn in_a_pod_a_proxy_before_the_metrics_does_not_reach_the_page() {
     stop(child);
 }
 
+/// The user wanted protection, and nobody can tell which.
+#[test]
+fn an_invalid_flag_for_access_closes_the_port() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("web.yml");
+    std::fs::write(&file, "{}\n").expect("written");
+
+    for flags in [
+        vec!["--web-auth=token".to_owned()],
+        vec!["--tls".to_owned(), format!("--web-config-file={}", file.display())],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+        command.args(["run", "--listen=127.0.0.1:0", "--expose-ui"]).args(&flags);
+        let (child, port) = start(command.env_remove(IN_CLUSTER));
+
+        std::thread::sleep(Duration::from_secs(4)); // the first poll of the file is over
+        assert!(get(port, "/livez").starts_with("HTTP/1.1 200"), "{flags:?}");
+        for path in ["/metrics", "/", "/api/v1/findings"] {
+            let answer = get(port, path);
+            assert!(answer.starts_with("HTTP/1.1 503"), "{flags:?} {path}: {answer}");
+        }
+
+        stop(child);
+    }
+}
+
 #[test]
 fn an_invalid_web_configuration_file_ends_only_a_strict_run() {
     let folder = tempfile::tempdir().expect("a folder");

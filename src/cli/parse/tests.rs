@@ -171,6 +171,46 @@ fn run_starts_without_its_invalid_flags() {
     );
 }
 
+/// An invalid part that may be about access must not open the port to everybody.
+#[test]
+fn the_port_stays_closed_if_an_invalid_part_may_be_about_access() {
+    let (_misspelt, misspelt) = config("web_auht: kubernetes\n");
+    let (_invalid, invalid) = config("listen: 127.0.0.1:99999\n");
+    let (_broken, broken) = config("web_auth: [\n");
+    let (_threshold, threshold) = config("deadline: soon\n");
+    for (line, author, is_unclear) in [
+        ("--web-auth token", Author::User, true),
+        ("--web-auth=token", Author::Cluster, true),
+        ("--web-auth", Author::User, true),
+        ("--web-auth=none --web-auth=kubernetes", Author::User, true),
+        ("--web-config-fiel web.yml", Author::User, true),
+        ("--tls", Author::User, true),
+        ("web.yml", Author::User, true),
+        ("--listen 127.0.0.1:99999", Author::User, true),
+        ("--listen 127.0.0.1 :9917", Author::User, true),
+        (&misspelt, Author::User, true),
+        (&invalid, Author::User, true),
+        (&broken, Author::User, true),
+        ("--config=/no/such/file", Author::User, true),
+        (&misspelt, Author::Cluster, false),
+        (&broken, Author::Cluster, false),
+        (&threshold, Author::User, false),
+        ("--deadline soon", Author::User, false),
+        ("--watch apps/v1", Author::User, false),
+        ("--ui-port 0", Author::User, false),
+        ("--web-auth=kubernetes --listen 127.0.0.1:1", Author::User, false),
+    ] {
+        let arguments = arguments(&format!("loopwatch run {line}"));
+        let default = Path::new(config::DEFAULT_FILE);
+        let Parsed { cli, problems, .. } = parse_with(&arguments, default, author).expect(line);
+        let Command::Run(args) = cli.command else { panic!("{line}") };
+        let says_so = problems.iter().any(|problem| problem.contains("only health checks"));
+
+        assert_eq!(args.flags.web.is_unclear, is_unclear, "{line}, {author:?}: {problems:?}");
+        assert_eq!(says_so, is_unclear, "{line}, {author:?}: {problems:?}");
+    }
+}
+
 #[test]
 fn run_starts_with_arguments_that_are_no_flags() {
     use std::os::unix::ffi::OsStringExt as _;

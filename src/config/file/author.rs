@@ -38,6 +38,11 @@ impl Author {
         if in_pod() { Self::Cluster } else { Self::User }
     }
 
+    /// Whether the author may decide who reaches the port.
+    pub(super) fn decides_access(self) -> bool {
+        self == Self::User
+    }
+
     /// Whether the author may set the flag `name`.
     pub(super) fn may_set(self, name: &str) -> bool {
         self == Self::User || FOR_THE_CLUSTER.contains(&name)

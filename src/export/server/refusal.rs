@@ -86,7 +86,8 @@ impl Refusal {
                 "This path requires a loopback host name such as localhost, to prevent DNS rebinding.\n"
             }
             Self::NotReady => {
-                "loopwatch has no valid web configuration file (--web-config-file); see its log.\n"
+                "loopwatch cannot tell who may read this: a flag for access is invalid, or it has no valid web \
+                 configuration file (--web-config-file); see its log.\n"
             }
             Self::NoTls => {
                 "This port requires TLS: use https://. Only health checks work without it.\n"

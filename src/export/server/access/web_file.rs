@@ -72,14 +72,14 @@ impl WebFile {
 }
 
 impl Web {
-    /// The protection that `self` has and `new` lacks, if any.
-    pub(crate) fn lost_in(&self, new: &Self) -> Option<&'static str> {
+    /// The kinds of protection that `self` has and `new` lacks.
+    pub(crate) fn lost_in(&self, new: &Self) -> Vec<&'static str> {
         let lost = [
             (self.tls.is_some() && new.tls.is_none(), "TLS"),
             (self.requires_certificate && !new.requires_certificate, "certificates of clients"),
             (self.users.is_some() && new.users.is_none(), "passwords"),
         ];
-        lost.into_iter().find(|(lost, _)| *lost).map(|(_, name)| name)
+        lost.into_iter().filter(|(lost, _)| *lost).map(|(_, name)| name).collect()
     }
 }
 
