@@ -70,6 +70,7 @@ fn parse_with(
                 let mut cli = Cli::from_arg_matches(&matches)?;
                 if let Command::Run(args) = &mut cli.command {
                     args.flags.web.is_unclear = is_unclear;
+                    problems.extend(file.as_ref().and_then(|file| closing(file, path.as_deref())));
                     problems.extend(args.flags.traces.collector().1);
                 }
 
@@ -93,6 +94,12 @@ fn parse_with(
         is_unclear |= closes;
         problems.push(if closes { config::closing(&problem) } else { problem });
     }
+}
+
+/// The problem with a file whose invalid part may be about access to the port.
+fn closing(file: &File, path: Option<&Path>) -> Option<String> {
+    let path = path.filter(|_| file.hides_access)?;
+    Some(config::closing(&format!("{}: invalid", path.display())))
 }
 
 /// Whether an error may be about access to the port: an unknown argument may be a misspelt flag for

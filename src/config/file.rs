@@ -17,7 +17,7 @@ pub(crate) use self::author::Author;
 use self::author::refusal;
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
-use super::web::{closing, decides_access};
+use super::web::decides_access;
 use super::{Flags, keys};
 use crate::net::first_line;
 use crate::system::files::{is_irregular, open_regular};
@@ -94,7 +94,8 @@ impl File {
                 refused.push((key, name));
             } else if let Err(problem) = file.take(&command, &key, &name, value) {
                 let may_be_access = decides_access(&name) || flag(&command, &name).is_none();
-                problems.push(file.note(problem, author, may_be_access));
+                file.hides_access |= may_be_access && author.decides_access();
+                problems.push(problem);
             }
         }
         problems.extend(refusal(&refused));
@@ -110,20 +111,7 @@ impl File {
 
     /// An empty file, because the one of this author is invalid as a whole.
     fn invalid(problem: String, author: Author) -> (Self, Vec<String>) {
-        let mut file = Self::default();
-        let problem = file.note(problem, author, true);
-
-        (file, vec![problem])
-    }
-
-    /// Notes whether a problem may be about access to the port, and returns the problem.
-    fn note(&mut self, problem: String, author: Author, may_be_access: bool) -> String {
-        if !may_be_access || !author.decides_access() {
-            return problem;
-        }
-
-        self.hides_access = true;
-        closing(&problem)
+        (Self { hides_access: author.decides_access(), ..Self::default() }, vec![problem])
     }
 
     /// Adopts the value of a key, if the flag of that name accepts it.

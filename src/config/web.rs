@@ -52,11 +52,11 @@ pub(crate) fn decides_access(flag: &str) -> bool {
     ACCESS.contains(&flag)
 }
 
-/// Adds to a problem that may be about access to the port how loopwatch treats the port.
+/// The problem with an invalid part that may be about access to the port.
 #[must_use]
 pub(crate) fn closing(problem: &str) -> String {
     format!(
-        "{problem}; until this is corrected, the port serves only health checks, because it may be about access to the port"
+        "{problem}; this may be about access to the port, so the port serves only health checks until it is corrected"
     )
 }
 

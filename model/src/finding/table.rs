@@ -627,7 +627,7 @@ findings! {
         command: "kubectl top pods{in_namespace} --containers",
     }
     ConfigInvalid Loopwatch Warning Ticket {
-        meaning: "A part of the configuration is invalid. loopwatch runs without it, but it does not open its port without valid access: if the part may be about access to the port, the port serves only health checks.",
+        meaning: "A part of the configuration is invalid, and loopwatch runs without it, or with a closed port if that part may be about access.",
         near_miss: "No configuration at all, which is valid.",
         evidence: ["problem", "failing_for"],
         settings: [],
