@@ -129,7 +129,7 @@ fn an_invalid_flag_for_access_closes_the_port() {
         command.args(["run", "--listen=127.0.0.1:0", "--expose-ui"]).args(&flags);
         let (child, port) = start(command.env_remove(IN_CLUSTER));
 
-        std::thread::sleep(Duration::from_secs(4)); // the first poll of the file is over
+        wait::pause(Duration::from_secs(4)); // the first poll of the file is over
         assert!(get(port, "/livez").starts_with("HTTP/1.1 200"), "{flags:?}");
         for path in ["/metrics", "/", "/api/v1/findings"] {
             let answer = get(port, path);

@@ -34,6 +34,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use self::agenda::Agenda;
+use self::crowd::Crowd;
 use self::departed::Departed;
 use self::kinds::{Kind, Watch};
 use self::limits::Dropped;
@@ -80,8 +81,8 @@ pub(crate) struct World {
     pub(crate) graph: OwnerGraph,
     pub(crate) shared: SharedValues,
     pub(crate) namespaces: Namespaces,
-    /// The number of objects with a history, limited by `limits.histories`.
-    pub(crate) histories: usize,
+    /// The objects with a history, by namespace. At most `limits.histories`.
+    pub(crate) histories: Crowd<Arc<str>, Slot>,
     /// Objects with findings, and objects that are overdue or failed.
     pub(crate) unhealthy: BTreeSet<Slot>,
     /// Workloads that have an owner and are not ready.
@@ -130,7 +131,7 @@ impl World {
             graph: OwnerGraph::default(),
             shared: SharedValues::new(&limits),
             namespaces: Namespaces::default(),
-            histories: 0,
+            histories: Crowd::default(),
             unhealthy: BTreeSet::new(),
             unready_workloads: BTreeSet::new(),
             operator_stopped: false,

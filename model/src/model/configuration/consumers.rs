@@ -10,7 +10,7 @@ use std::sync::Arc;
 use crate::model::findings::detection::Detection;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
-use crate::model::world::crowd::{Crowd, MAX_LEAVING};
+use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::data_writes::{DataWrite, LastWrite};
 use crate::model::world::limits::Limit;
 use crate::model::world::lookups::{ASK_AGAIN, Existence};
@@ -265,21 +265,13 @@ impl Configuration {
                 && known.by_namespace.size() + cost <= limit + old.unwrap_or_default()
         };
 
-        for _ in 0..MAX_LEAVING {
-            if has_room(self) {
-                return true;
-            }
-
-            world.count_dropped(Limit::Configuration);
-            let Some(other) = self.by_namespace.leaves_for(namespace, cost).copied() else {
-                return false;
-            };
-
-            self.remove_configuration(world, other);
+        let leaves = |known: &Self| known.by_namespace.leaves_for(namespace, cost).copied();
+        let forget = |known: &mut Self, world: &mut World, other| {
+            known.remove_configuration(world, other);
             world.agenda.objects.insert(other);
-        }
+        };
 
-        false
+        crowd::make_room(self, world, Limit::Configuration, has_room, leaves, forget)
     }
 
     /// Forgets an object.

@@ -39,7 +39,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) operator_failed: Timestamp,
     /// The deadline that annotations set.
     pub(crate) annotated_deadline: Option<Span>,
-    /// The number of objects with a history is below `limits.histories`.
+    /// The object may get a history: there are fewer than `limits.histories`, or one of another
+    /// namespace makes room.
     pub(crate) may_add_history: bool,
     /// The object needed a history, but the limit was reached.
     pub(crate) history_denied: bool,
@@ -115,6 +116,8 @@ pub(crate) fn context<'a>(
     let annotated = record.hot.as_ref().and_then(|hot| hot.annotated.as_deref());
     let annotated_deadline = world.namespaces.deadline(annotated, &record.namespace);
     let namespace_deleted = world.namespaces.is_terminating(&record.namespace);
+    let may_add_history = world.histories.len() < world.settings.limits.histories
+        || world.histories.gives_way_to(&record.namespace, 1).is_some();
 
     let record = world.store.get_mut(slot)?;
     let watch = world.watches.get_mut(record.watch as usize)?;
@@ -132,7 +135,7 @@ pub(crate) fn context<'a>(
         operator_stopped: world.operator_stopped && kind.role == Role::Primary,
         operator_failed: world.operator_failed,
         annotated_deadline,
-        may_add_history: world.histories < world.settings.limits.histories,
+        may_add_history,
         history_denied: false,
         slot,
         kind,

@@ -13,7 +13,7 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::status::reading;
 use crate::model::world::World;
-use crate::model::world::crowd::Crowd;
+use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::limits::Limit;
 use crate::model::world::store::{Deletion, Slot};
 use crate::observation::ObjectView;
@@ -189,12 +189,8 @@ impl SoftDeletions {
         let Some(namespace) = world.store.get(slot).map(|record| record.namespace.clone()) else {
             return;
         };
-        let is_new = !self.objects.contains_key(&slot);
-        if is_new && self.objects.len() >= MAX_SOFT_DELETED {
-            world.count_dropped(Limit::SoftDeleted);
-            let Some(other) = self.by_namespace.leaves_for(&namespace, 1).copied() else { return };
-            self.forget(world, other);
-            world.agenda.objects.insert(other);
+        if !self.objects.contains_key(&slot) && !self.make_room(world, &namespace) {
+            return;
         }
 
         let known = self.objects.get(&slot);
@@ -230,6 +226,21 @@ fn restored_lingering(world: &World, findings: &OpenFindings, slot: Slot) -> Opt
     let start = findings.restored_start(FindingCode::SoftDeleteLingering, &world.subject(slot));
 
     start.filter(|at| Some(*at) >= created)
+}
+
+impl SoftDeletions {
+    /// Makes room for an object: one of the namespace with most of them is forgotten. Returns whether
+    /// there is room.
+    fn make_room(&mut self, world: &mut World, namespace: &Arc<str>) -> bool {
+        let has_room = |known: &Self| known.objects.len() < MAX_SOFT_DELETED;
+        let leaves = |known: &Self| known.by_namespace.leaves_for(namespace, 1).copied();
+        let forget = |known: &mut Self, world: &mut World, other| {
+            known.forget(world, other);
+            world.agenda.objects.insert(other);
+        };
+
+        crowd::make_room(self, world, Limit::SoftDeleted, has_room, leaves, forget)
+    }
 }
 
 impl SoftDeletions {

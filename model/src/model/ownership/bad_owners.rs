@@ -13,6 +13,7 @@ use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::tuning;
 use crate::model::ownership::Ownership;
 use crate::model::world::World;
+use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::limits::{Limit, MAX_BAD_OWNERS};
 use crate::model::world::store::Slot;
 use crate::reference::{ObjectName, ReferenceChange, ReferenceForm};
@@ -22,7 +23,9 @@ use crate::time::{Span, Timestamp};
 /// The bad owners that have a finding, by its ID.
 #[derive(Debug, Default)]
 pub(crate) struct BadOwners {
+    /// At most [`MAX_BAD_OWNERS`].
     open: BTreeMap<FindingId, BadOwner>,
+    by_namespace: Crowd<Box<str>, FindingId>,
     /// When the first finding may close.
     pub(super) due: Option<Timestamp>,
 }
@@ -85,6 +88,11 @@ impl BadOwner {
         }
     }
 
+    /// Returns the namespace of the child.
+    fn namespace(&self) -> Box<str> {
+        self.subject.namespace().into()
+    }
+
     fn id(&self) -> FindingId {
         FindingId::of(code(self.reason), &self.subject)
     }
@@ -124,6 +132,17 @@ impl BadOwners {
         }
     }
 
+    fn insert(&mut self, id: FindingId, bad_owner: BadOwner) {
+        self.by_namespace.insert(&bad_owner.namespace(), id, 1);
+        self.open.insert(id, bad_owner);
+    }
+
+    fn remove(&mut self, id: FindingId) -> Option<BadOwner> {
+        let bad_owner = self.open.remove(&id)?;
+        self.by_namespace.remove(&bad_owner.namespace(), &id);
+        Some(bad_owner)
+    }
+
     fn next(&self, kept_for: Span) -> Option<Timestamp> {
         self.open.values().filter_map(|bad_owner| bad_owner.closes_at(kept_for)).min()
     }
@@ -156,12 +175,13 @@ impl Ownership {
             if repeated {
                 count_bad_owner(world, slot, bad_owner.reason);
             }
-        } else if self.bad.open.len() >= MAX_BAD_OWNERS {
-            count_bad_owner(world, slot, bad_owner.reason);
-            return world.count_dropped(Limit::BadOwners);
         } else {
             count_bad_owner(world, slot, bad_owner.reason);
-            self.bad.open.insert(id, bad_owner);
+            if !self.make_room_for(world, findings, &bad_owner) {
+                return;
+            }
+
+            self.bad.insert(id, bad_owner);
         }
 
         if is_news {
@@ -214,12 +234,34 @@ impl Ownership {
             self.bad.open.iter().filter(|(_, h)| is_over(h)).map(|(id, _)| *id).collect();
 
         for id in over {
-            if let Some(bad_owner) = self.bad.open.remove(&id) {
-                findings.clear(now, code(bad_owner.reason), &bad_owner.subject);
-            }
+            self.forget_bad_owner(now, findings, id);
         }
 
         self.set_bad_owners_due(world);
+    }
+
+    /// Makes room for a bad owner: those of the namespace with most of them are forgotten. Returns
+    /// whether there is room.
+    fn make_room_for(
+        &mut self,
+        world: &mut World,
+        findings: &mut OpenFindings,
+        bad_owner: &BadOwner,
+    ) -> bool {
+        let namespace = bad_owner.namespace();
+        let has_room = |known: &Self| known.bad.open.len() < MAX_BAD_OWNERS;
+        let leaves = |known: &Self| known.bad.by_namespace.leaves_for(&namespace, 1).copied();
+        let forget = |known: &mut Self, world: &mut World, other| {
+            known.forget_bad_owner(world.now, findings, other);
+        };
+
+        crowd::make_room(self, world, Limit::BadOwners, has_room, leaves, forget)
+    }
+
+    fn forget_bad_owner(&mut self, now: Timestamp, findings: &mut OpenFindings, id: FindingId) {
+        if let Some(bad_owner) = self.bad.remove(id) {
+            findings.clear(now, code(bad_owner.reason), &bad_owner.subject);
+        }
     }
 
     /// Opens the finding about a bad owner of a child that was deleted at `deleted`.
@@ -232,18 +274,18 @@ impl Ownership {
         deleted: Timestamp,
     ) {
         world.kinds[kind as usize].totals.hazards[bad_owner.reason as usize] += 1;
-        if self.bad.open.len() >= MAX_BAD_OWNERS {
-            return world.count_dropped(Limit::BadOwners);
+        let id = bad_owner.id();
+        if !self.bad.open.contains_key(&id) && !self.make_room_for(world, findings, &bad_owner) {
+            return;
         }
 
-        let id = bad_owner.id();
         let times = self.bad.open.get(&id).map_or(1, |known| known.times.saturating_add(1));
         let since = self.bad.open.get(&id).map_or(bad_owner.since, |known| known.since);
         let bad_owner =
             BadOwner { ended: Some(deleted), collected: true, times, since, ..bad_owner };
         let (subject, detection) = (bad_owner.subject.clone(), bad_owner.detection(world.now));
 
-        self.bad.open.insert(id, bad_owner);
+        self.bad.insert(id, bad_owner);
         findings.report(world, subject, detection);
         self.set_bad_owners_due(world);
     }
@@ -260,9 +302,7 @@ impl Ownership {
         }
 
         for code in CODES {
-            if self.bad.open.remove(&FindingId::of(code, subject)).is_some() {
-                findings.clear(world.now, code, subject);
-            }
+            self.forget_bad_owner(world.now, findings, FindingId::of(code, subject));
         }
 
         self.set_bad_owners_due(world);

@@ -14,7 +14,7 @@ use crate::finding::FindingCode;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::ownership::Ownership;
 use crate::model::ownership::logical_owners::LogicalOwner;
-use crate::model::world::crowd::{Crowd, MAX_LEAVING};
+use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::limits::Limit;
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::store::Slot;
@@ -122,33 +122,26 @@ impl Orphans {
         }
     }
 
-    /// Makes room for a candidate or, with `logical`, a logical owner. Those of the namespace whose
-    /// ones take most memory leave. Returns whether there is room.
+    /// Makes room for an item in the table with these `sizes`, which `remove` removes from: those of
+    /// the namespace whose items take most memory leave. Returns whether there is room.
     fn make_room(
         &mut self,
         world: &mut World,
-        namespace: &Arc<str>,
-        size: usize,
-        logical: bool,
+        (namespace, size): (&Arc<str>, usize),
+        sizes: fn(&Self) -> &Crowd<Arc<str>, Slot>,
+        remove: fn(&mut Self, Slot),
     ) -> bool {
         let limit = world.settings.limits.object_memory() / PART;
-        for _ in 0..MAX_LEAVING {
-            let sizes = if logical { &self.logical_sizes } else { &self.candidate_sizes };
-            if sizes.len() < MAX_CANDIDATES && sizes.size() + size <= limit {
-                return true;
-            }
-
-            world.count_dropped(Limit::OrphanCandidates);
-            let Some(other) = sizes.leaves_for(namespace, size).copied() else { return false };
-            if logical {
-                self.remove_logical(other)
-            } else {
-                self.remove_candidate(other)
-            }
+        let has_room = |known: &Self| {
+            sizes(known).len() < MAX_CANDIDATES && sizes(known).size() + size <= limit
+        };
+        let leaves = |known: &Self| sizes(known).leaves_for(namespace, size).copied();
+        let forget = |known: &mut Self, world: &mut World, other| {
+            remove(known, other);
             world.agenda.objects.insert(other);
-        }
+        };
 
-        false
+        crowd::make_room(self, world, Limit::OrphanCandidates, has_room, leaves, forget)
     }
 
     /// Sets the owner that a label of an object names. Another one than before has not been seen.
@@ -202,7 +195,8 @@ impl Orphans {
         };
 
         let size = owner.size();
-        if self.make_room(world, &namespace, size, true) {
+        let of = (&namespace, size);
+        if self.make_room(world, of, |known| &known.logical_sizes, Self::remove_logical) {
             self.logical_sizes.insert(&namespace, slot, size);
             self.by_owner.entry(owner.address.clone()).or_default().insert(slot);
             self.logical.insert(slot, Logical { namespace, owner, missing_since: None });
@@ -293,7 +287,9 @@ impl Ownership {
             asked_since: None,
         };
         let (namespace, size) = (candidate.namespace.clone(), candidate.size());
-        if self.orphans.make_room(world, &namespace, size, false) {
+        let remove = Orphans::remove_candidate;
+        let of = (&namespace, size);
+        if self.orphans.make_room(world, of, |known| &known.candidate_sizes, remove) {
             self.orphans.add_candidate(slot, candidate);
         }
     }

@@ -6,6 +6,7 @@
 //! while, a live read of the owner decides; a failed read decides nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use crate::finding::{FindingCode, Subject};
 use crate::model::findings::open_findings::OpenFindings;
@@ -13,6 +14,7 @@ use crate::model::ownership::Ownership;
 use crate::model::ownership::bad_owners::{BadOwner, code};
 use crate::model::ownership::orphans::TRY_AGAIN;
 use crate::model::ownership::owner_references::{self, LOOK_AGAIN, OwnerFacts, OwnerReferences};
+use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::limits::{Limit, MAX_UNVERIFIED_OWNERS};
 use crate::model::world::lookups::{ASK_AGAIN, Existence, Urgency};
 use crate::model::world::store::{Slot, uid_text};
@@ -24,18 +26,25 @@ use crate::time::{Span, Timestamp};
 /// The unverified references.
 #[derive(Debug, Default)]
 pub(crate) struct UnverifiedOwners {
-    /// By child. At most [`MAX_UNVERIFIED_OWNERS`].
+    /// By child. At most [`MAX_UNVERIFIED_OWNERS`], which is more than the limit on objects in a
+    /// container of usual size.
     children: BTreeMap<Slot, UnverifiedOwner>,
     /// The children, ordered by the time at which a read should decide.
     queue: BTreeSet<(Timestamp, Slot)>,
     /// Children that were deleted while their references were unverified. At most [`MAX_DELETED`].
-    deleted: Vec<DeletedChild>,
+    deleted: BTreeMap<u64, DeletedChild>,
+    /// The number of the last of them.
+    last_deleted: u64,
+    deleted_by_namespace: Crowd<Box<str>, u64>,
     /// By foreign kind, the owner that loopwatch reads to find out whether the kind exists. At most
     /// [`MAX_KINDS`].
-    foreign: BTreeMap<String, ObjectAddress>,
-    /// The children with owners of kinds that the API server does not serve. At most
-    /// [`MAX_UNSERVED`].
-    unserved: BTreeSet<Slot>,
+    foreign: BTreeMap<String, Foreign>,
+    /// The same kinds by the namespace of the child that first named each.
+    foreign_by_namespace: Crowd<Arc<str>, String>,
+    /// The children with owners of kinds that the API server does not serve, with their namespaces.
+    /// At most [`MAX_UNSERVED`].
+    unserved: BTreeMap<Slot, Arc<str>>,
+    unserved_by_namespace: Crowd<Arc<str>, Slot>,
     /// When to check whether it serves these kinds now.
     unserved_due: Option<Timestamp>,
     pub(super) due: Option<Timestamp>,
@@ -67,6 +76,14 @@ struct DeletedChild {
     deleted: Timestamp,
     writer: Box<str>,
     owner: OwnerFacts,
+}
+
+/// The owner that loopwatch reads to find out whether its kind exists.
+#[derive(Debug)]
+struct Foreign {
+    owner: ObjectAddress,
+    /// The namespace of the child that named it.
+    namespace: Arc<str>,
 }
 
 /// How much later than the event about the child the event about its owner may arrive.
@@ -108,7 +125,7 @@ impl UnverifiedOwners {
     }
 
     fn next(&self) -> Option<Timestamp> {
-        let deleted = self.deleted.iter().map(|child| child.deleted.after(LATE_EVENT)).min();
+        let deleted = self.deleted.values().map(|child| child.deleted.after(LATE_EVENT)).min();
         self.queue
             .first()
             .map(|(due, _)| *due)
@@ -123,6 +140,75 @@ impl UnverifiedOwners {
         self.children.keys().copied()
     }
 
+    /// Adds a deleted child. If there are too many, one of the namespace with most of them leaves.
+    fn add_deleted(&mut self, world: &mut World, child: DeletedChild) {
+        let namespace = child.subject.namespace().into();
+        let has_room = |known: &Self| known.deleted.len() < MAX_DELETED;
+        let leaves = |known: &Self| known.deleted_by_namespace.leaves_for(&namespace, 1).copied();
+        let forget = |known: &mut Self, _: &mut World, number| {
+            if let Some(other) = known.deleted.remove(&number) {
+                known.deleted_by_namespace.remove(&other.subject.namespace().into(), &number);
+            }
+        };
+
+        if crowd::make_room(self, world, Limit::UnverifiedOwners, has_room, leaves, forget) {
+            self.last_deleted += 1;
+            self.deleted_by_namespace.insert(&namespace, self.last_deleted, 1);
+            self.deleted.insert(self.last_deleted, child);
+        }
+    }
+
+    /// Adds a child with an owner of an unknown kind, in the same way.
+    fn add_unserved(&mut self, world: &mut World, slot: Slot) {
+        let Some(record) = world.store.get(slot) else { return };
+        let namespace = record.namespace.clone();
+        let has_room = |known: &Self| known.unserved.len() < MAX_UNSERVED;
+        let leaves = |known: &Self| known.unserved_by_namespace.leaves_for(&namespace, 1).copied();
+        let forget = |known: &mut Self, _: &mut World, other| known.forget_unserved(other);
+
+        self.forget_unserved(slot);
+        if crowd::make_room(self, world, Limit::UnverifiedOwners, has_room, leaves, forget) {
+            self.unserved_by_namespace.insert(&namespace, slot, 1);
+            self.unserved.insert(slot, namespace);
+        }
+    }
+
+    fn forget_unserved(&mut self, slot: Slot) {
+        if let Some(namespace) = self.unserved.remove(&slot) {
+            self.unserved_by_namespace.remove(&namespace, &slot);
+        }
+    }
+
+    /// Returns the owner to read for a foreign kind: that of the first child that named the kind. If
+    /// there are too many kinds, one of the namespace that named most of them leaves.
+    fn owner_to_read(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        kind: String,
+        owner: &ObjectAddress,
+    ) -> Option<ObjectAddress> {
+        if let Some(known) = self.foreign.get(&kind) {
+            return Some(known.owner.clone());
+        }
+
+        let namespace = world.store.get(slot)?.namespace.clone();
+        let has_room = |known: &Self| known.foreign.len() < MAX_KINDS;
+        let leaves = |known: &Self| known.foreign_by_namespace.leaves_for(&namespace, 1).cloned();
+        let forget = |known: &mut Self, _: &mut World, kind: String| {
+            if let Some(other) = known.foreign.remove(&kind) {
+                known.foreign_by_namespace.remove(&other.namespace, &kind);
+            }
+        };
+        if !crowd::make_room(self, world, Limit::UnverifiedOwners, has_room, leaves, forget) {
+            return None;
+        }
+
+        self.foreign_by_namespace.insert(&namespace, kind.clone(), 1);
+        self.foreign.insert(kind, Foreign { owner: owner.clone(), namespace });
+        Some(owner.clone())
+    }
+
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
@@ -134,7 +220,7 @@ impl UnverifiedOwners {
 
         self.queue = self.queue.iter().map(|(at, slot)| (at.shifted(by_ms), *slot)).collect();
         self.unserved_due.iter_mut().for_each(shift);
-        for child in &mut self.deleted {
+        for child in self.deleted.values_mut() {
             shift(&mut child.since);
             shift(&mut child.deleted);
         }
@@ -239,20 +325,10 @@ impl Ownership {
             unverified.filter(|unverified| gone && unverified.fresh && unverified.due.is_some())
             && let Some((kind, owner)) = owner_references::first_unknown(world, slot)
         {
-            if self.unverified.deleted.len() < MAX_DELETED {
-                let UnverifiedOwner { since, writer, .. } = unverified;
-                let deleted = world.now;
-                self.unverified.deleted.push(DeletedChild {
-                    kind,
-                    subject: subject.clone(),
-                    since,
-                    deleted,
-                    writer,
-                    owner,
-                });
-            } else {
-                world.count_dropped(Limit::UnverifiedOwners);
-            }
+            let UnverifiedOwner { since, writer, .. } = unverified;
+            let (subject, deleted) = (subject.clone(), world.now);
+            let child = DeletedChild { kind, subject, since, deleted, writer, owner };
+            self.unverified.add_deleted(world, child);
         }
 
         self.set_unverified_due(world);
@@ -272,7 +348,8 @@ impl Ownership {
             self.decide_unverified(world, findings, slot);
         }
 
-        for child in std::mem::take(&mut self.unverified.deleted) {
+        self.unverified.deleted_by_namespace = Crowd::default();
+        for child in std::mem::take(&mut self.unverified.deleted).into_values() {
             self.decide_deleted(world, findings, child);
         }
 
@@ -286,7 +363,8 @@ impl Ownership {
         }
 
         self.unverified.unserved_due = None;
-        for slot in std::mem::take(&mut self.unverified.unserved) {
+        self.unverified.unserved_by_namespace = Crowd::default();
+        for slot in std::mem::take(&mut self.unverified.unserved).into_keys() {
             match self.unverified.children.get_mut(&slot) {
                 Some(unverified) => {
                     unverified.read_from = world.now;
@@ -298,11 +376,7 @@ impl Ownership {
     }
 
     fn note_unserved(&mut self, world: &mut World, slot: Slot) {
-        if self.unverified.unserved.len() >= MAX_UNSERVED {
-            return world.count_dropped(Limit::UnverifiedOwners);
-        }
-
-        self.unverified.unserved.insert(slot);
+        self.unverified.add_unserved(world, slot);
         self.unverified.unserved_due.get_or_insert(world.now.after(KIND_KNOWN_FOR));
         self.set_unverified_due(world);
     }
@@ -461,7 +535,7 @@ impl Ownership {
             Some(Existence::Exists(read)) if read.uid == child.owner.uid => return,
             Some(Existence::Unreadable | Existence::Failed) => return,
             Some(existence) if world.now.since(child.deleted) >= LATE_EVENT => reason(existence),
-            _ => return self.unverified.deleted.push(child),
+            _ => return self.unverified.add_deleted(world, child),
         };
 
         let evidence =
@@ -482,19 +556,10 @@ impl Ownership {
         let mut unknown = Vec::new();
         for owner in foreign {
             let kind = format!("{}/{}", owner.address.group, owner.address.kind);
-            if !self.unverified.foreign.contains_key(&kind)
-                && self.unverified.foreign.len() >= MAX_KINDS
-            {
-                world.count_dropped(Limit::UnverifiedOwners);
+            let Some(asked) = self.unverified.owner_to_read(world, slot, kind, &owner.address)
+            else {
                 continue;
-            }
-
-            let asked = self
-                .unverified
-                .foreign
-                .entry(kind)
-                .or_insert_with(|| owner.address.clone())
-                .clone();
+            };
             let recent = world.now.shifted(-KIND_KNOWN_FOR.0);
             let is_unknown = match world.existence(slot, &asked, recent, Urgency::Suspicion) {
                 Some(existence) => existence == Existence::KindUnknown,

@@ -5,9 +5,11 @@
 //! created. Only references that cross namespaces are kept, because most objects have none.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
+use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::{Limit, MAX_CROSS_REFERENCES};
 use crate::model::world::store::{self, Slot};
@@ -33,6 +35,8 @@ pub(crate) struct CrossNamespace {
     /// Objects with references that are not known, because they did not fit or the decoder left
     /// them out.
     incomplete: BTreeSet<Slot>,
+    /// The number of references that each object holds, by namespace.
+    by_namespace: Crowd<Arc<str>, Slot>,
 }
 
 /// One reference between namespaces.
@@ -118,7 +122,10 @@ impl CrossNamespace {
         // A difference counts only if loopwatch read the previous version in the same way, or knows
         // that there was none.
         let comparable = !version.becomes_visible && !version.is_reread;
-        let new = if is_cut { None } else { self.held_references(world, slot, &crossing) };
+        let namespace: Arc<str> = own.as_str().into();
+        self.by_namespace.remove(&namespace, &slot);
+        let fits = !is_cut && self.make_room(world, &namespace, crossing.len());
+        let new = fits.then(|| held_references(world, slot, &crossing)).flatten();
         match &new {
             Some(new) if comparable && was_complete => {
                 let version = store::version_number(&view.version);
@@ -136,8 +143,24 @@ impl CrossNamespace {
 
         let new = new.unwrap_or_default();
         count_references(world, slot, old.len(), new.len());
+        if !new.is_empty() {
+            self.by_namespace.insert(&namespace, slot, new.len());
+        }
         self.replace(slot, new);
         release_references(world, &old);
+    }
+
+    /// Makes room for this many references: those of objects in the namespace with most of them are
+    /// forgotten, and thus incomplete. Returns whether there is room.
+    fn make_room(&mut self, world: &mut World, namespace: &Arc<str>, count: usize) -> bool {
+        let has_room = |known: &Self| known.held.len() + count <= MAX_CROSS_REFERENCES;
+        let leaves = |known: &Self| known.by_namespace.leaves_for(namespace, count).copied();
+        let forget = |known: &mut Self, world: &mut World, other| {
+            known.remove_references(world, other, false);
+            known.incomplete.insert(other);
+        };
+
+        crowd::make_room(self, world, Limit::CrossReferences, has_room, leaves, forget)
     }
 }
 
@@ -155,6 +178,10 @@ impl CrossNamespace {
     fn remove_references(&mut self, world: &mut World, slot: Slot, deleted: bool) {
         self.incomplete.remove(&slot);
         let old = self.replace(slot, Vec::new());
+        if let Some(record) = world.store.get(slot) {
+            self.by_namespace.remove(&record.namespace, &slot);
+        }
+
         let version = world.store.get(slot).map_or(0, |record| record.version);
 
         for gone in old.iter().filter(|_| deleted) {
@@ -173,40 +200,31 @@ pub(crate) fn is_new_object(world: &World, watch: u16, view: &ObjectView) -> boo
     view.created.is_none_or(|created| created.after(NEW_FOR) >= unseen_since)
 }
 
-impl CrossNamespace {
-    /// Returns the references of an object in stored form, or `None` if they do not all fit.
-    fn held_references(
-        &self,
-        world: &mut World,
-        slot: Slot,
-        references: &[&Reference],
-    ) -> Option<Vec<CrossReference>> {
-        if self.held.len() + references.len() > MAX_CROSS_REFERENCES {
-            world.count_dropped(Limit::CrossReferences);
+/// Returns the references of an object in stored form, or `None` if not all of their texts fit.
+fn held_references(
+    world: &mut World,
+    slot: Slot,
+    references: &[&Reference],
+) -> Option<Vec<CrossReference>> {
+    let mut held: Vec<CrossReference> = Vec::with_capacity(references.len());
+    for reference in references {
+        let Reference { slot: path, group, kind, namespace, .. } = reference;
+        let place = world.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR));
+        let crossing = CrossReference { slot, place, target: TargetName::of(reference) };
+
+        if place == Symbol::default() {
+            release_references(world, &held);
             return None;
         }
 
-        let mut held: Vec<CrossReference> = Vec::with_capacity(references.len());
-        for reference in references {
-            let Reference { slot: path, group, kind, namespace, .. } = reference;
-            let place =
-                world.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR));
-            let crossing = CrossReference { slot, place, target: TargetName::of(reference) };
-
-            if place == Symbol::default() {
-                release_references(world, &held);
-                return None;
-            }
-
-            if held.contains(&crossing) {
-                world.shared.texts.release(place);
-            } else {
-                held.push(crossing);
-            }
+        if held.contains(&crossing) {
+            world.shared.texts.release(place);
+        } else {
+            held.push(crossing);
         }
-
-        Some(held)
     }
+
+    Some(held)
 }
 
 fn release_references(world: &mut World, held: &[CrossReference]) {

@@ -14,7 +14,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::references::targets::{self, is_known_output};
-use crate::model::world::crowd::MAX_LEAVING;
+use crate::model::world::crowd;
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
@@ -143,18 +143,14 @@ impl References {
     /// Makes room for a reference: those of the namespace whose references take most leave. Returns
     /// whether there is room.
     fn make_room(&mut self, world: &mut World, namespace: &Arc<str>, held: &Held) -> bool {
-        for _ in 0..MAX_LEAVING {
-            if self.has_room(held) {
-                return true;
-            }
+        let has_room = |known: &Self| known.has_room(held);
+        let leaves = |known: &Self| known.leaves_for(namespace, held);
+        let forget = |known: &mut Self, world: &mut World, other| {
+            world.agenda.objects.extend(known.get(other).map(|other| other.slot));
+            known.remove_reference(world, other);
+        };
 
-            world.count_dropped(Limit::References);
-            let Some(other) = self.leaves_for(namespace, held) else { return false };
-            world.agenda.objects.extend(self.get(other).map(|other| other.slot));
-            self.remove_reference(world, other);
-        }
-
-        false
+        crowd::make_room(self, world, Limit::References, has_room, leaves, forget)
     }
 
     fn remove_reference(&mut self, world: &mut World, index: Index) {

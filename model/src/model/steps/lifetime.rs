@@ -118,7 +118,7 @@ impl Model {
             .silent_status
             .listed_silent
             .remove(&slot);
-        self.world.histories -= usize::from(record.flags.has(Flag::HasHistory));
+        self.world.histories.remove(&record.namespace, &slot);
 
         let watch = &mut self.world.watches[record.watch as usize];
         watch.blindness.postponed.remove(&slot);

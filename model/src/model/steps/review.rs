@@ -1,5 +1,7 @@
 //! Reviews one object: its state, its findings, and the timer for the next review.
 
+use std::sync::Arc;
+
 use crate::finding::{Area, FindingCode};
 use crate::model::Model;
 use crate::model::convergence::object_context::{self, ObjectContext};
@@ -14,6 +16,7 @@ use crate::model::steps::attempts::with_attempts;
 use crate::model::steps::warnings::with_last_warning;
 use crate::model::world::World;
 use crate::model::world::kinds::failures::Failure;
+use crate::model::world::limits::Limit;
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
 use crate::model::world::visibility::Visibility;
@@ -106,7 +109,7 @@ fn drop_silenced(
     failure.filter(|_| !tuning::is_silenced(world, slot, FindingCode::Failing, &subject))
 }
 
-/// Stores the findings and the due time in the object's record, and counts objects with a history.
+/// Stores the findings and the due time in the object's record, and notes whether it has a history.
 fn keep_judgement(
     world: &mut World,
     slot: Slot,
@@ -120,7 +123,37 @@ fn keep_judgement(
     let has = record.hot.as_ref().is_some_and(|hot| hot.history.is_some());
     let had = record.flags.has(Flag::HasHistory);
     record.flags.set(Flag::HasHistory, has);
-    world.histories = world.histories + usize::from(has) - usize::from(had);
+    if has == had {
+        return;
+    }
+
+    let namespace = record.namespace.clone();
+    if has {
+        make_room_for_history(world, &namespace);
+        world.histories.insert(&namespace, slot, 1);
+    } else {
+        world.histories.remove(&namespace, &slot);
+    }
+}
+
+/// Makes room for another object with a history: one of the namespace with most of them loses its
+/// own.
+fn make_room_for_history(world: &mut World, namespace: &Arc<str>) {
+    if world.histories.len() < world.settings.limits.histories {
+        return;
+    }
+
+    let Some(other) = world.histories.leaves_for(namespace, 1).copied() else { return };
+    world.count_dropped(Limit::Histories);
+    world.agenda.objects.insert(other);
+    let Some(record) = world.store.get_mut(other) else { return };
+    record.flags.set(Flag::HasHistory, false);
+    if let Some(hot) = record.hot.as_mut() {
+        hot.history = None;
+    }
+
+    let of = record.namespace.clone();
+    world.histories.remove(&of, &other);
 }
 
 /// Opens the findings in `found` and closes those in `old` that are not among them.

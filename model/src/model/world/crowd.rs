@@ -3,6 +3,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::model::world::World;
+use crate::model::world::limits::Limit;
+
 /// Items by group. Each operation takes logarithmic time.
 #[derive(Debug)]
 pub(crate) struct Crowd<G, I> {
@@ -21,7 +24,7 @@ struct Members<I> {
 
 /// How many items leave for another one at most. The largest item of any table takes less than this
 /// many of the smallest ones.
-pub(crate) const MAX_LEAVING: usize = 128;
+const MAX_LEAVING: usize = 128;
 
 /// How many times the size of an item its group must be smaller than the one that makes room for
 /// it. With a smaller difference, two groups would take each other's places in turns.
@@ -107,6 +110,30 @@ impl<G: Ord + Clone, I: Ord> Crowd<G, I> {
     pub(crate) fn leaves_for(&self, group: &G, size: usize) -> Option<&I> {
         self.last(self.gives_way_to(group, size)?)
     }
+}
+
+/// Makes room in a table: as long as it has none, the item that `leaves` makes room, and `forget`
+/// removes it. Each item that leaves, or finds no room, counts as dropped. Returns whether there is
+/// room.
+pub(crate) fn make_room<T, I>(
+    table: &mut T,
+    world: &mut World,
+    limit: Limit,
+    has_room: impl Fn(&T) -> bool,
+    leaves: impl Fn(&T) -> Option<I>,
+    mut forget: impl FnMut(&mut T, &mut World, I),
+) -> bool {
+    for _ in 0..MAX_LEAVING {
+        if has_room(table) {
+            return true;
+        }
+
+        world.count_dropped(limit);
+        let Some(item) = leaves(table) else { return false };
+        forget(table, world, item);
+    }
+
+    false
 }
 
 #[cfg(test)]

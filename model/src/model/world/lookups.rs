@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use crate::cut::cut;
+use crate::model::world::crowd::Crowd;
 use crate::model::world::data_writes::DataWrite;
 use crate::model::world::limits::MAX_LOOKUPS;
 use crate::model::world::store::{self, Slot};
@@ -18,18 +19,43 @@ use crate::time::{Span, Timestamp};
 /// All reads.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
-    known: BTreeMap<Probe, Read>,
+    /// At most [`MAX_LOOKUPS`].
+    known: BTreeMap<Arc<Probe>, Read>,
+    by_namespace: Crowd<Arc<str>, Arc<Probe>>,
     /// Probes that the sources have not taken yet, in the order in which they should.
-    queue: BTreeSet<(Urgency, u64, Probe)>,
-    /// The number of the last entry in the queue.
-    last: u64,
+    queue: BTreeSet<(Place, Arc<Probe>)>,
+    turns: Turns,
+    /// When answers that nobody needs were last forgotten to make room.
+    forgot: Timestamp,
     /// For each urgency, the time before which the sources may take no probe.
     next: [Timestamp; 2],
     /// When the timer that lets the sources take the next probe is due.
     pub(super) due: Option<Timestamp>,
     /// Answers that are needed only briefly, in the order in which they arrived. They are forgotten
     /// soon.
-    brief: VecDeque<(Timestamp, Probe)>,
+    brief: VecDeque<(Timestamp, Arc<Probe>)>,
+}
+
+/// A place in the queue. Namespaces take turns, so one with many questions does not delay the answers
+/// for others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Place {
+    urgency: Urgency,
+    turn: u64,
+    /// Decides within a turn.
+    number: u64,
+}
+
+/// Gives each question of a namespace the turn after that of its last one, as in start-time fair
+/// queueing (Goyal, Vin and Cheng, 1996).
+#[derive(Debug, Default)]
+struct Turns {
+    /// For each urgency, the turn of the last question that was taken.
+    current: [u64; 2],
+    /// The turn of the last question of each namespace that has one from the current turn on.
+    last: BTreeMap<(Urgency, Arc<str>), u64>,
+    /// The number of the last place.
+    number: u64,
 }
 
 /// How soon a read should happen.
@@ -48,7 +74,9 @@ pub(super) enum Asked {
     Now,
     /// It waits in the queue, or a source has just taken it.
     Before,
-    /// The queue has no room for it.
+    /// It has been queued, and a question for the namespace with most of them has left for it.
+    Instead,
+    /// There is no room for it.
     NoRoom,
 }
 
@@ -83,11 +111,13 @@ pub(crate) struct ReadObject {
 }
 
 /// The state of one read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Read {
     /// When a detector asked and has no answer yet, with the place in the queue unless a source has
     /// taken the probe.
-    asked: Option<(Timestamp, Urgency, u64)>,
+    asked: Option<(Timestamp, Place)>,
+    /// The namespace for which a detector asked first.
+    namespace: Arc<str>,
     answer: Option<(Timestamp, Existence)>,
     /// The objects to review when the answer arrives. At most [`MAX_WAITING`]; others are reviewed
     /// by their timers.
@@ -103,8 +133,14 @@ pub(crate) const ASK_AGAIN: Span = Span::mins(1);
 /// bytes.
 const MAX_READ_NAMES: usize = 1024;
 
+/// The number of turns of past questions that are not worth forgetting.
+const FEW_TURNS: usize = 64;
+
 /// The maximum number of objects that wait for one answer.
 const MAX_WAITING: usize = 1_000;
+
+/// The shortest time between two searches for answers that nobody needs.
+const FORGET_EVERY: Span = Span::secs(1);
 
 /// The shortest time between two reads of each urgency.
 const EVERY: [Span; 2] = [Span(100), Span::secs(1)];
@@ -122,45 +158,80 @@ impl Lookups {
         }
     }
 
-    /// Queues a question; `slot` waits for the answer.
+    /// Queues a question for an object in this namespace; `slot` waits for the answer.
     pub(super) fn ask(
         &mut self,
         now: Timestamp,
-        slot: Slot,
+        (slot, namespace): (Slot, &Arc<str>),
         probe: Probe,
         urgency: Urgency,
     ) -> Asked {
-        if !self.known.contains_key(&probe) && self.known.len() >= MAX_LOOKUPS {
-            self.forget(now.shifted(-ASK_AGAIN.0));
-            if self.known.len() >= MAX_LOOKUPS {
-                return Asked::NoRoom;
+        let mut asked = Asked::Now;
+        let known = self.known.get_key_value(&probe).map(|(probe, _)| Arc::clone(probe));
+        let probe = known.unwrap_or_else(|| Arc::new(probe));
+        if !self.known.contains_key(&probe) {
+            match self.make_room(now, namespace) {
+                None => return Asked::NoRoom,
+                Some(true) => asked = Asked::Instead,
+                Some(false) => {}
             }
+
+            self.by_namespace.insert(namespace, Arc::clone(&probe), 1);
+            self.known.insert(Arc::clone(&probe), Read::new(namespace));
         }
 
-        let read = self.known.entry(probe.clone()).or_default();
+        let Some(read) = self.known.get_mut(&probe) else { return Asked::NoRoom };
         if read.waiting.len() < MAX_WAITING {
             read.waiting.insert(slot);
         }
 
-        // A probe keeps its place in the queue. Otherwise, one that detectors ask for often would
-        // never be taken.
-        let is_asked = read.asked.is_some_and(|(at, asked, number)| {
-            let is_recent = now < at.after(ASK_AGAIN);
-            asked <= urgency && (is_recent || self.queue.contains(&(asked, number, probe.clone())))
+        // A probe keeps its place in the queue, or gets an earlier one. Otherwise, one that detectors
+        // ask for often would never be taken.
+        let is_asked = read.asked.is_some_and(|(at, place)| {
+            let turn = self.turns.next(urgency, namespace);
+            match self.queue.contains(&(place, Arc::clone(&probe))) {
+                true => (place.urgency, place.turn) <= (urgency, turn),
+                false => place.urgency <= urgency && now < at.after(ASK_AGAIN),
+            }
         });
 
         if is_asked {
             return Asked::Before;
         }
 
-        if let Some((_, asked, number)) = read.asked {
-            self.queue.remove(&(asked, number, probe.clone()));
+        if let Some((_, place)) = read.asked {
+            self.queue.remove(&(place, Arc::clone(&probe)));
         }
 
-        self.last += 1;
-        read.asked = Some((now, urgency, self.last));
-        self.queue.insert((urgency, self.last, probe));
-        Asked::Now
+        let place = self.turns.place(urgency, namespace);
+        read.asked = Some((now, place));
+        self.queue.insert((place, probe));
+        asked
+    }
+
+    /// Makes room for another question of a namespace. Returns whether a question of the namespace
+    /// with most of them leaves for it, or `None` if there is no room.
+    fn make_room(&mut self, now: Timestamp, namespace: &Arc<str>) -> Option<bool> {
+        if self.known.len() >= MAX_LOOKUPS && now >= self.forgot.after(FORGET_EVERY) {
+            self.forgot = now;
+            self.forget(now.shifted(-ASK_AGAIN.0));
+        }
+
+        if self.known.len() < MAX_LOOKUPS {
+            return Some(false);
+        }
+
+        let other = self.by_namespace.leaves_for(namespace, 1).cloned()?;
+        self.remove(&other);
+        Some(true)
+    }
+
+    fn remove(&mut self, probe: &Arc<Probe>) {
+        let Some(read) = self.known.remove(probe) else { return };
+        self.by_namespace.remove(&read.namespace, probe);
+        if let Some((_, place)) = read.asked {
+            self.queue.remove(&(place, Arc::clone(probe)));
+        }
     }
 
     /// Takes the answer to a question, and returns the objects that wait for it. A recording may
@@ -171,14 +242,16 @@ impl Lookups {
         probe: &Probe,
         existence: Existence,
     ) -> BTreeSet<Slot> {
-        let Some(read) = self.known.get_mut(probe) else { return BTreeSet::new() };
-        if let Some((_, urgency, number)) = read.asked.take() {
-            self.queue.remove(&(urgency, number, probe.clone()));
+        let known = self.known.get_key_value(probe).map(|(probe, _)| Arc::clone(probe));
+        let Some(probe) = known else { return BTreeSet::new() };
+        let Some(read) = self.known.get_mut(&probe) else { return BTreeSet::new() };
+        if let Some((_, place)) = read.asked.take() {
+            self.queue.remove(&(place, Arc::clone(&probe)));
         }
 
         read.answer = Some((now, existence));
         if !read.kept {
-            self.brief.push_back((now, probe.clone()));
+            self.brief.push_back((now, probe));
         }
 
         std::mem::take(&mut read.waiting)
@@ -187,12 +260,17 @@ impl Lookups {
     /// Forgets answers from before `before` that nobody waits for, and questions that a source took
     /// before then and never answered.
     fn forget(&mut self, before: Timestamp) {
-        let Self { known, queue, .. } = self;
+        let Self { known, queue, by_namespace, .. } = self;
         known.retain(|probe, read| {
-            let is_asked = read.asked.is_some_and(|(at, urgency, number)| {
-                at >= before || queue.contains(&(urgency, number, probe.clone()))
+            let is_asked = read.asked.is_some_and(|(at, place)| {
+                at >= before || queue.contains(&(place, Arc::clone(probe)))
             });
-            is_asked || read.answer.as_ref().is_some_and(|(at, _)| *at >= before)
+            let stays = is_asked || read.answer.as_ref().is_some_and(|(at, _)| *at >= before);
+            if !stays {
+                by_namespace.remove(&read.namespace, probe);
+            }
+
+            stays
         });
     }
 
@@ -207,7 +285,7 @@ impl Lookups {
                 .get(&probe)
                 .is_some_and(|read| !read.kept && read.asked.is_none() && is_old(read))
             {
-                self.known.remove(&probe);
+                self.remove(&probe);
             }
         }
     }
@@ -216,49 +294,92 @@ impl Lookups {
     pub(crate) fn take(&mut self, now: Timestamp) -> Vec<Probe> {
         let mut taken = Vec::new();
         for urgency in [Urgency::Suspicion, Urgency::Check] {
-            let first = (urgency, 0, Probe::Count(WatchId::default()));
-            let Some(entry) =
-                self.queue.range(first..).next().filter(|entry| entry.0 == urgency).cloned()
-            else {
-                continue;
-            };
+            let Some(entry) = self.first(urgency).cloned() else { continue };
             if self.next[urgency as usize] <= now {
                 self.next[urgency as usize] = now.after(EVERY[urgency as usize]);
                 self.queue.remove(&entry);
-                taken.push(entry.2);
+                self.turns.taken(entry.0, self.queue.len());
+                taken.push(Probe::clone(&entry.1));
             }
         }
 
         taken
     }
 
+    /// Returns the first entry of the queue with this urgency.
+    fn first(&self, urgency: Urgency) -> Option<&(Place, Arc<Probe>)> {
+        let place = Place { urgency, turn: 0, number: 0 };
+        let first = (place, Arc::new(Probe::Count(WatchId::default())));
+        self.queue.range(first..).next().filter(|(place, _)| place.urgency == urgency)
+    }
+
     /// Removes and returns all addresses to read, whatever the time.
     pub(crate) fn take_all(&mut self) -> Vec<Probe> {
-        std::mem::take(&mut self.queue).into_iter().map(|(.., probe)| probe).collect()
+        self.turns = Turns { number: self.turns.number, ..Turns::default() };
+        let queue = std::mem::take(&mut self.queue);
+        queue.into_iter().map(|(_, probe)| Probe::clone(&probe)).collect()
     }
 
     /// Returns when the sources may take the next probe, if any waits.
     pub(crate) fn next(&self) -> Option<Timestamp> {
-        let first = self.queue.first().map(|(urgency, ..)| self.next[*urgency as usize]);
-        let last = self.queue.last().map(|(urgency, ..)| self.next[*urgency as usize]);
+        let first = self.queue.first().map(|(place, _)| self.next[place.urgency as usize]);
+        let last = self.queue.last().map(|(place, _)| self.next[place.urgency as usize]);
         first.into_iter().chain(last).min()
     }
 
     /// Returns the number of urgent reads that have no answer yet.
     pub(crate) fn urgent(&self) -> usize {
-        let is_urgent = |read: &&Read| matches!(read.asked, Some((_, Urgency::Suspicion, _)));
+        let is_urgent =
+            |read: &&Read| read.asked.is_some_and(|(_, place)| place.urgency == Urgency::Suspicion);
         self.known.values().filter(is_urgent).count()
     }
 
     /// Moves all instants to the new setting of the clock.
     pub(crate) fn clock_stepped(&mut self, by_ms: i64) {
         let asked =
-            self.known.values_mut().filter_map(|read| read.asked.as_mut()).map(|(at, ..)| at);
-        asked.chain(&mut self.next).for_each(|at| *at = at.shifted(by_ms));
+            self.known.values_mut().filter_map(|read| read.asked.as_mut()).map(|(at, _)| at);
+        asked
+            .chain(&mut self.next)
+            .chain([&mut self.forgot])
+            .for_each(|at| *at = at.shifted(by_ms));
 
         let answered = self.known.values_mut().filter_map(|read| read.answer.as_mut());
         answered.for_each(|(at, _)| *at = at.shifted(by_ms));
         self.brief.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
+    }
+}
+
+impl Turns {
+    /// Returns the turn of the next question of a namespace.
+    fn next(&self, urgency: Urgency, namespace: &Arc<str>) -> u64 {
+        let last = self.last.get(&(urgency, Arc::clone(namespace)));
+        self.current[urgency as usize].max(last.map_or(0, |last| last + 1))
+    }
+
+    /// Gives a namespace its next place.
+    fn place(&mut self, urgency: Urgency, namespace: &Arc<str>) -> Place {
+        let turn = self.next(urgency, namespace);
+        self.last.insert((urgency, Arc::clone(namespace)), turn);
+
+        self.number += 1;
+        Place { urgency, turn, number: self.number }
+    }
+
+    /// Notes that a question was taken and that this many wait.
+    fn taken(&mut self, place: Place, waiting: usize) {
+        let current = &mut self.current[place.urgency as usize];
+        *current = place.turn.max(*current);
+        if self.last.len() > 2 * waiting + FEW_TURNS {
+            let current = self.current;
+            self.last.retain(|(urgency, _), last| *last >= current[*urgency as usize]);
+        }
+    }
+}
+
+impl Read {
+    fn new(namespace: &Arc<str>) -> Self {
+        let namespace = Arc::clone(namespace);
+        Self { asked: None, namespace, answer: None, waiting: BTreeSet::new(), kept: false }
     }
 }
 

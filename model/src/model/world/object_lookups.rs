@@ -92,9 +92,17 @@ impl World {
     }
 
     fn ask(&mut self, slot: Slot, probe: Probe, urgency: Urgency) {
-        match self.lookups.ask(self.now, slot, probe, urgency) {
+        let namespace = match self.store.get(slot) {
+            Some(record) => Arc::clone(&record.namespace),
+            None => namespace_of(&probe).into(), // a child that was deleted asks for its owner
+        };
+        match self.lookups.ask(self.now, (slot, &namespace), probe, urgency) {
             Asked::Now => self.set_reads_timer(),
             Asked::Before => {}
+            Asked::Instead => {
+                self.count_dropped(Limit::Lookups);
+                self.set_reads_timer();
+            }
             Asked::NoRoom => self.count_dropped(Limit::Lookups),
         }
     }
@@ -159,6 +167,14 @@ impl World {
     }
 }
 
+/// Returns the namespace that a question is about; empty if there is none.
+fn namespace_of(probe: &Probe) -> &str {
+    match probe {
+        Probe::Read(address) | Probe::Dependents { owner: address, .. } => &address.namespace,
+        Probe::Count(_) | Probe::Profile { .. } => "",
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,7 +190,11 @@ mod tests {
     }
 
     fn address(number: usize) -> ObjectAddress {
-        let [group, kind, namespace] = ["", "Secret", "team"].map(str::to_owned);
+        address_in("team", number)
+    }
+
+    fn address_in(namespace: &str, number: usize) -> ObjectAddress {
+        let [group, kind, namespace] = ["", "Secret", namespace].map(str::to_owned);
         ObjectAddress { group, kind, namespace, name: number.to_string() }
     }
 
@@ -183,10 +203,11 @@ mod tests {
     }
 
     fn doubt(world: &mut World, number: usize) {
-        assert_eq!(
-            world.existence(Slot::MAX, &address(number), world.now, Urgency::Suspicion),
-            None
-        );
+        doubt_address(world, &address(number));
+    }
+
+    fn doubt_address(world: &mut World, address: &ObjectAddress) {
+        assert_eq!(world.existence(Slot::MAX, address, world.now, Urgency::Suspicion), None);
     }
 
     #[test]
@@ -234,5 +255,43 @@ mod tests {
         doubt(&mut world, MAX_LOOKUPS);
 
         assert_eq!(world.lookups.take_all(), [Probe::Read(address(MAX_LOOKUPS))]);
+    }
+
+    #[test]
+    fn a_namespace_with_many_probes_delays_none_of_another() {
+        let mut world = world_at(START);
+        (0..100).for_each(|number| doubt(&mut world, number));
+        assert_eq!(world.take_reads(), [Probe::Read(address(0))]);
+
+        // Both namespaces take turns from now on, and the order within each stays.
+        let others = [0, 1].map(|number| address_in("other", number));
+        others.iter().for_each(|other| doubt_address(&mut world, other));
+        let order: Vec<Probe> = world.lookups.take_all().into_iter().take(4).collect();
+        let expected = [others[0].clone(), address(1), others[1].clone(), address(2)];
+        assert_eq!(order, expected.map(Probe::Read));
+    }
+
+    #[test]
+    fn a_probe_that_another_namespace_also_needs_moves_forward() {
+        let mut world = world_at(START);
+        (0..100).for_each(|number| doubt(&mut world, number));
+
+        let needed = Probe::Read(address(99));
+        let namespace = "other".into();
+        let asked = world.lookups.ask(START, (7, &namespace), needed.clone(), Urgency::Suspicion);
+        assert_eq!(asked, Asked::Now);
+        let place = world.lookups.take_all().iter().position(|probe| *probe == needed);
+        assert!(place.is_some_and(|place| place < 2), "{place:?}");
+    }
+
+    #[test]
+    fn probes_of_one_namespace_make_room_for_those_of_others() {
+        let mut world = world_at(START);
+        (0..MAX_LOOKUPS + 10).for_each(|number| doubt(&mut world, number));
+        let other = address_in("other", 0);
+        doubt_address(&mut world, &other);
+
+        let all = world.lookups.take_all();
+        assert_eq!((all.len(), all.contains(&Probe::Read(other))), (MAX_LOOKUPS, true));
     }
 }

@@ -236,6 +236,27 @@ fn histories_are_limited_and_deleted_objects_free_theirs() {
 }
 
 #[test]
+fn histories_of_one_namespace_make_room_for_those_of_others() {
+    let limits = Limits { histories: 3, ..Limits::default() };
+    let mut lab = Lab::with(Settings { limits, ..Settings::default() });
+    let mut flood: Vec<Widget> = ["a", "b", "c", "d"].map(|name| lab.converged(name)).into();
+    flood.iter_mut().for_each(|widget| lab.apply(widget.phase("Running").phase("Busy")));
+    assert_eq!(lab.dropped("histories"), 1, "a namespace has no more than its own");
+
+    let mut other = Widget::new("web", lab.now);
+    other.namespace = "team-b".into();
+    lab.apply(other.observe().ready());
+    for round in 0..7 {
+        let status = if round % 2 == 0 { ConditionStatus::True } else { ConditionStatus::False };
+        lab.apply(other.condition("Synced", status, "Checked"));
+        lab.advance(Span::secs(20));
+    }
+
+    let found = lab.findings();
+    assert!(found.contains(&"ConditionFlapping Widget team-b/web".to_owned()), "{found:?}");
+}
+
+#[test]
 fn an_old_object_that_newly_fits_was_not_created_now() {
     let limits = Limits { objects: 1, ..Limits::default() };
     let mut lab = Lab::unsynced(Settings { limits, ..unlearned() });

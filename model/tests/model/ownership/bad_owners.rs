@@ -404,6 +404,47 @@ fn a_foreign_kind_that_does_not_exist_is_found_beside_an_owner_that_does() {
 }
 
 #[test]
+fn bad_owners_of_one_namespace_make_room_for_those_of_others() {
+    let mut world = World::new();
+    world.create(&web(), &[]);
+    for n in 0..5_100 {
+        let child = at("", "ConfigMap", "tenant-b", &format!("flood-{n}"));
+        world.create(&child, &[world.owner(&web())]);
+    }
+    let dropped = world.lab.dropped("owner_hazards");
+    assert!(dropped >= 100, "{dropped}");
+
+    world.create(&settings_of("team-c"), &[world.owner(&web())]);
+    let found = world.lab.findings();
+    let expected = "CrossNamespaceOwner ConfigMap team-c/web-settings".to_owned();
+    assert!(found.contains(&expected), "{} findings", found.len());
+    let flood = found.iter().filter(|finding| finding.contains("tenant-b/")).count();
+    assert_eq!(flood, 4_999, "the one that made room is closed");
+}
+
+#[test]
+fn foreign_kinds_that_one_namespace_names_keep_no_other_unjudged() {
+    let mut world = World::new();
+    world.unserved.insert("Gadget".into());
+    world.create(&web(), &[]);
+    for n in 0..1_100 {
+        let foreign = at("made.up", &format!("Kind{n}"), "tenant-b", "x");
+        let foreign = owner(&foreign, "11111111-0000-4000-8000-000000000000");
+        let child = at("", "ConfigMap", "tenant-b", &format!("flood-{n}"));
+        world.create(&child, &[foreign]);
+    }
+
+    let gadget = at("gone.io", "Gadget", "team-a", "x");
+    let gadget = owner(&gadget, "11111111-0000-4000-8000-000000000000");
+    world.create(&settings_of("team-a"), &[world.owner(&web()), gadget]);
+    (0..10).for_each(|_| world.advance(Span::mins(1)));
+
+    let found = world.lab.findings();
+    let expected = "OwnerUnresolvable ConfigMap team-a/web-settings".to_owned();
+    assert!(found.contains(&expected), "{found:?}");
+}
+
+#[test]
 fn ten_thousand_owners_of_one_child_are_bearable() {
     let mut world = World::new();
     let owners: Vec<_> =

@@ -257,6 +257,23 @@ fn ten_thousand_references_are_kept_and_the_limit_is_counted() {
 }
 
 #[test]
+fn references_of_one_namespace_make_room_for_those_of_others() {
+    let mut lab = Lab::new();
+    for n in 0..20_100 {
+        let flood = Widget::new(&format!("web-{n}"), START);
+        seen(&mut lab, &flood, &[secret(&format!("team-b/ca-{n}"))]);
+    }
+    let dropped = lab.dropped("cross_references");
+
+    let mut other = view(&mut lab, &Widget::new("web", START), &[secret("team-a/ca")]);
+    other.key.namespace = "team-c".into();
+    lab.apply_view(other);
+
+    assert_eq!(events(&mut lab), ["+team-a/ca"]);
+    assert_eq!(lab.dropped("cross_references"), dropped + 1, "one makes room");
+}
+
+#[test]
 fn events_that_nobody_takes_are_dropped_and_counted() {
     let mut lab = Lab::new();
     for n in 0..10_001 {
