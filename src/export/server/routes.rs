@@ -154,7 +154,7 @@ const PROFILE: &str = "/api/v1/profiles/{name}";
 const SCRAPES: TurnLimits = TurnLimits {
     total: 6,
     per_peer: 3,
-    queue: Duration::from_secs(3),
+    queue: Duration::from_secs(8),
     slow: Duration::from_millis(250),
     whole: Duration::from_secs(15),
 };

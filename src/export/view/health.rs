@@ -85,6 +85,27 @@ pub(crate) fn objects_in_words(snapshot: &Snapshot) -> Option<String> {
     (total > 0).then_some(text)
 }
 
+/// The objects that are not well although the overall health is good, in words: `1 failed object`;
+/// `None` if there are none. No finding is about them: most often, the operator has rejected their
+/// specs, which their users can correct.
+#[must_use]
+pub(crate) fn exceptions_in_words(snapshot: &Snapshot, health: OverallHealth) -> Option<String> {
+    let states = objects_by_state(snapshot);
+    let [failed, overdue] =
+        [ObjectState::Failed, ObjectState::Overdue].map(|state| states[state as usize]);
+    let noun = |count: u64| if count == 1 { "object" } else { "objects" };
+    let text = match (failed, overdue) {
+        (0, 0) => return None,
+        (failed, 0) => format!("{} failed {}", Number(failed), noun(failed)),
+        (0, overdue) => format!("{} overdue {}", Number(overdue), noun(overdue)),
+        (failed, overdue) => {
+            format!("{} failed and {} overdue objects", Number(failed), Number(overdue))
+        }
+    };
+
+    (health == OverallHealth::Known(Health::Healthy)).then_some(text)
+}
+
 /// Why an object is in its state: the part of its status that decided it or, if that is unknown,
 /// the rule in words. All texts for people use this; the API also has the label value.
 #[must_use]
@@ -114,6 +135,24 @@ mod tests {
             objects_in_words(&blind).as_deref(),
             Some("1 object: 0 converged, 1 unknown (cannot be judged)")
         );
+    }
+
+    #[test]
+    fn good_health_names_the_objects_that_are_not_well() {
+        let said = |failed, overdue| {
+            let mut snapshot = healthy().snapshot;
+            let namespace = snapshot.kinds[0].namespaces.values_mut().next().expect("one");
+            namespace.states[ObjectState::Failed as usize] = failed;
+            namespace.states[ObjectState::Overdue as usize] = overdue;
+            exceptions_in_words(&snapshot, OverallHealth::of(&snapshot))
+        };
+
+        assert_eq!(said(0, 0), None);
+        assert_eq!(said(1, 0).as_deref(), Some("1 failed object"));
+        assert_eq!(said(0, 2).as_deref(), Some("2 overdue objects"));
+        assert_eq!(said(1, 1).as_deref(), Some("1 failed and 1 overdue objects"));
+        let failing = sample().snapshot;
+        assert_eq!(exceptions_in_words(&failing, OverallHealth::of(&failing)), None);
     }
 
     #[test]

@@ -6,15 +6,21 @@ use maud::{Markup, html};
 
 use super::markup::{UtcTime, beyond};
 use crate::export::view::{
-    Findings, Number, OverallHealth, capitalised, objects_by_state, objects_in_words,
+    Findings, Number, OverallHealth, capitalised, exceptions_in_words, objects_by_state,
+    objects_in_words,
 };
 
 pub(super) fn headline(snapshot: &Snapshot, health: OverallHealth) -> Markup {
     let states = objects_by_state(snapshot);
     let findings = Findings::of(snapshot);
+    let exceptions = exceptions_in_words(snapshot, health);
     html! {
-        section class={ "headline " (health.as_str()) } aria-label="Overall health" {
-            h1 { span class="dot" aria-hidden="true" {} (capitalised(health.as_str())) }
+        section class={ "headline " (health.as_str()) @if exceptions.is_some() { " except" } } aria-label="Overall health" {
+            h1 {
+                span class="dot" aria-hidden="true" {}
+                (capitalised(health.as_str()))
+                @if let Some(exceptions) = exceptions { ", except for " (exceptions) }
+            }
             p {
                 @match (health, objects_in_words(snapshot)) {
                     (OverallHealth::Unknown, _) => { "No watch is up and synced." }

@@ -11,8 +11,9 @@ use super::style::Style;
 use super::writer;
 use crate::export::presentation::json;
 use crate::export::view::{
-    BlindSpot, FindingGroup, Findings, Input, ObjectName, OverallHealth, evidence, finding_age,
-    kind_name, objects_in_words, reason_in_words, runbook_command,
+    BlindSpot, FindingGroup, Findings, Input, ObjectName, OverallHealth, evidence,
+    exceptions_in_words, finding_age, kind_name, objects_in_words, reason_in_words,
+    runbook_command,
 };
 
 /// The input of the report.
@@ -65,6 +66,9 @@ impl CheckReport<'_> {
                 let rows = without_finding(self.snapshot);
                 let title = "Failed or overdue without a finding";
                 self.add_objects(&mut document, title, &rows, 2 * SHOWN);
+                if !rows.is_empty() {
+                    document.add(Block::Paragraph(WHY_NO_FINDING));
+                }
             }
         }
 
@@ -78,7 +82,9 @@ impl CheckReport<'_> {
 
     fn headline(&self) -> Headline {
         let health = OverallHealth::of(self.snapshot);
+        let exceptions = exceptions_in_words(self.snapshot, health);
         let ink = match health {
+            _ if exceptions.is_some() => Ink::Warning,
             OverallHealth::Known(Health::Failing) => Ink::Critical,
             OverallHealth::Known(Health::Degraded) => Ink::Warning,
             OverallHealth::Known(Health::Healthy) => Ink::Good,
@@ -89,7 +95,10 @@ impl CheckReport<'_> {
             command: "loopwatch",
             word: health.as_str().to_owned(),
             ink,
-            sentence: counts(self.snapshot),
+            sentence: match exceptions {
+                Some(exceptions) => format!("except for {exceptions}; {}", counts(self.snapshot)),
+                None => counts(self.snapshot),
+            },
             facts: Vec::new(),
         }
     }
@@ -204,6 +213,10 @@ impl CheckReport<'_> {
         }));
     }
 }
+
+/// Why objects that are not well may have no finding of their own.
+const WHY_NO_FINDING: &str = "An object that has never converged with its current spec has no finding of its own when it fails: \
+                              its user can correct the spec. Another finding may explain an overdue object.";
 
 /// The number of findings by severity, and of objects by state.
 fn counts(snapshot: &Snapshot) -> String {

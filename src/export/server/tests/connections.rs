@@ -81,9 +81,13 @@ async fn scrapes_are_negotiated_and_compressed_over_the_wire() {
 
 /// Connects from an address of the loopback network, which is another peer to the server.
 async fn connect_from(host: [u8; 4], address: SocketAddr) -> TcpStream {
+    socket_at(host).connect(address).await.expect("a connection")
+}
+
+fn socket_at(host: [u8; 4]) -> tokio::net::TcpSocket {
     let socket = tokio::net::TcpSocket::new_v4().expect("a socket");
     socket.bind((host, 0).into()).expect("an address of the loopback network");
-    socket.connect(address).await.expect("a connection")
+    socket
 }
 
 /// Whether a probe from this address succeeds, as the kubelet's do: a new connection, within a
@@ -252,7 +256,10 @@ async fn large_server() -> (SocketAddr, oneshot::Sender<()>, tokio::task::JoinHa
 
 /// Requests the exposition from this address, and returns the open connection without reading.
 async fn stall(host: [u8; 4], address: SocketAddr, header: &str) -> TcpStream {
-    let mut stream = connect_from(host, address).await;
+    // With a small buffer, the client stalls after a small part.
+    let socket = socket_at(host);
+    socket.set_recv_buffer_size(8 * 1024).expect("a buffer");
+    let mut stream = socket.connect(address).await.expect("a connection");
     let request = format!("GET /metrics HTTP/1.1\r\nHost: x\r\n{header}\r\n");
     stream.write_all(request.as_bytes()).await.expect("a request");
     stream
