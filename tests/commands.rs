@@ -47,8 +47,8 @@ fn commands_have_help_and_usage_errors_fit_on_one_line() {
     for (arguments, expected) in [
         (vec!["check", "--snapsot", "x"], "--snapshot"),
         (vec!["chekc"], "check"),
-        (vec!["check", "--output", "xml"], "table, json or markdown"),
-        (vec!["check", "--fail-on", "always"], "critical, warning or info"),
+        (vec!["check", "--output", "xml"], "table, json, yaml or markdown"),
+        (vec!["check", "--fail-on", "always"], "critical, warning, info or none"),
         (vec!["replay"], "FILE"),
         (
             vec!["what-if", "delete", "widget", "web", "--cascade", "now"],
@@ -450,11 +450,43 @@ fn newer_incident(folder: &std::path::Path) -> String {
     file.to_str().expect("a path").to_owned()
 }
 
+/// YAML is for people who pipe a report into other tools that read it.
+#[test]
+fn yaml_has_the_content_of_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = newer_incident(folder.path());
+    for command in [
+        vec!["check", "--all", "--from", &file],
+        vec!["replay", &file],
+        vec!["rights", "--from", &file],
+    ] {
+        let [json, yaml] = ["json", "yaml"].map(|format| {
+            let output = loopwatch(&[&command[..], &["-o", format]].concat());
+            text(&output.stdout)
+        });
+
+        let from_yaml: serde_json::Value = serde_saphyr::from_str(&yaml).expect("YAML");
+        let from_json: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(from_yaml, from_json, "{command:?}");
+        assert!(!yaml.starts_with('{'), "{command:?}: {yaml}");
+    }
+}
+
+#[test]
+fn findings_need_not_fail_a_check() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = newer_incident(folder.path());
+    for (fail_on, code) in [("warning", 1), ("none", 0)] {
+        let output = loopwatch(&["check", "--from", &file, "--fail-on", fail_on]);
+        assert_eq!(output.status.code(), Some(code), "{fail_on}: {}", text(&output.stderr));
+    }
+}
+
 #[test]
 fn parts_of_a_recording_without_effect_appear_in_every_format() {
     let folder = tempfile::tempdir().expect("a folder");
     let file = newer_incident(folder.path());
-    for format in ["table", "markdown", "json"] {
+    for format in ["table", "markdown", "json", "yaml"] {
         for arguments in [
             ["replay", file.as_str(), "-o", format].as_slice(),
             &["check", "--from", &file, "-o", format],
@@ -654,18 +686,14 @@ fn run_serves_despite_an_invalid_configuration() {
 
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
 
+    let config = state.path().join("config.yaml");
+    std::fs::write(&config, "object_series: few\nsettings: {settle: never}\n").expect("written");
+
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command
-        .args([
-            "run",
-            "--no-such-flag",
-            "--listen",
-            "127.0.0.1:0",
-            "--config",
-            "/no/such/file",
-            "--state-dir",
-        ])
+        .args(["run", "--listen", "127.0.0.1:0", "--watch", "apps/v1", "--state-dir"])
         .arg(state.path())
+        .arg(format!("--config={}", config.display()))
         .env("LOOPWATCH_CONTEXT", std::ffi::OsStr::from_bytes(b"\xff"))
         .env("LOOPWATCH_MAX_WATCHES", "many")
         .env("LOOPWATCH_DEADLINE", "soon");
@@ -675,9 +703,14 @@ fn run_serves_despite_an_invalid_configuration() {
         let answer = get(port, "/api/v1/findings");
         answer.contains("ConfigInvalid").then_some(answer)
     });
-    for part in
-        ["no-such-flag", "/no/such/file", "MAX_WATCHES", "soon", "LOOPWATCH_CONTEXT: not UTF-8"]
-    {
+    for part in [
+        "apps/v1",
+        "object_series",
+        "settings.settle",
+        "MAX_WATCHES",
+        "soon",
+        "LOOPWATCH_CONTEXT: not UTF-8",
+    ] {
         let known =
             findings.contains(part) || findings.contains(&part.to_lowercase().replace('_', "-"));
 

@@ -46,12 +46,13 @@ pub(super) struct CheckArgs {
     /// List all kinds, and all objects with their states
     #[arg(long)]
     all: bool,
-    /// Output format: table, json or markdown
+    /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
     output: OutputFormat,
-    /// Exit with 1 if there is a finding of this severity or higher: critical, warning or info
+    /// Exit with 1 if there is a finding of this severity or higher: critical, warning, info, or none
+    /// to exit with 0 whatever the findings
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
-    fail_on: Severity,
+    fail_on: FailOn,
     /// Time after which to print the report even if some lists are incomplete
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
     timeout: Span,
@@ -60,6 +61,10 @@ pub(super) struct CheckArgs {
     #[command(flatten)]
     judge: JudgeFlags,
 }
+
+/// The lowest severity of a finding that makes the command exit with 1; `None` if none does.
+#[derive(Clone, Copy, Debug)]
+struct FailOn(Option<Severity>);
 
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
@@ -81,14 +86,14 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
 
     let shown =
         Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
-    let snapshot = shown.print(args.output);
+    let snapshot = shown.print(args.output)?;
     let unsynced = |kind: &KindSummary| kind.watches.iter().all(|watch| !watch.synced);
 
     if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {
         return Ok(FAILURE); // the report names the reason
     }
 
-    Ok(play::exit_code(&snapshot, args.fail_on))
+    Ok(play::exit_code(&snapshot, args.fail_on.0))
 }
 
 /// Judges a dump or a recording.
@@ -304,17 +309,18 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-fn severity(text: &str) -> Result<Severity, String> {
-    one_of(
-        text,
-        &[Severity::Critical, Severity::Warning, Severity::Info].map(|it| (it.as_str(), it)),
-    )
+fn severity(text: &str) -> Result<FailOn, String> {
+    let severities = [Severity::Critical, Severity::Warning, Severity::Info];
+    let [critical, warning, info] =
+        severities.map(|severity| (severity.as_str(), FailOn(Some(severity))));
+    one_of(text, &[critical, warning, info, ("none", FailOn(None))])
 }
 
 pub(super) fn format(text: &str) -> Result<OutputFormat, String> {
     let all = [
         ("table", OutputFormat::Table),
         ("json", OutputFormat::Json),
+        ("yaml", OutputFormat::Yaml),
         ("markdown", OutputFormat::Markdown),
     ];
     one_of(text, &all)

@@ -54,7 +54,7 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
 
     let Played { model, input, .. } = &played;
     Shown { model, input, timeline: None, all: false, offers_all: false }
-        .print(OutputFormat::Table);
+        .print(OutputFormat::Table)?;
     Ok(SUCCESS)
 }
 

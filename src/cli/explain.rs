@@ -42,7 +42,7 @@ pub(super) struct ExplainArgs {
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
     #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
     at: Option<Timestamp>,
-    /// Output format: table, json or markdown
+    /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
     /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
@@ -97,7 +97,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     let explained: Explained =
         serde_json::from_str(&text).context("the answer is no explanation of an object")?;
     super::print(&match args.output {
-        OutputFormat::Json => text.trim_end().to_owned() + "\n",
+        format if format.is_for_programs() => format.convert(&text)?,
         format => explain_report(&explained, Style::of_stdout(format)),
     });
 

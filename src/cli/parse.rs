@@ -70,7 +70,8 @@ fn parse_with(
                 let mut cli = Cli::from_arg_matches(&matches)?;
                 if let Command::Run(args) = &mut cli.command {
                     args.flags.web.is_unclear = is_unclear;
-                    problems.extend(file.as_ref().and_then(|file| closing(file, path.as_deref())));
+                    let file = file.as_ref().filter(|_| runs);
+                    problems.extend(file.and_then(|file| closing(file, path.as_deref())));
                     problems.extend(args.flags.traces.collector().1);
                 }
 
@@ -85,12 +86,12 @@ fn parse_with(
             value_of(&unknown, &arguments, &error).unwrap_or_else(|| one_line(&error, &arguments));
         let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
         unknown = unknown_flag(&arguments, &error).or(unknown);
+        let closes = may_be_access(&error, &arguments);
 
         if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
             return Err(error);
         }
 
-        let closes = may_be_access(&error);
         is_unclear |= closes;
         problems.push(if closes { config::closing(&problem) } else { problem });
     }
@@ -104,7 +105,13 @@ fn closing(file: &File, path: Option<&Path>) -> Option<String> {
 
 /// Whether an error may be about access to the port: an unknown argument may be a misspelt flag for
 /// it, or the value of one.
-fn may_be_access(error: &clap::Error) -> bool {
+fn may_be_access(error: &clap::Error, arguments: &[OsString]) -> bool {
+    if error.kind() == ErrorKind::InvalidUtf8
+        && arguments.iter().all(|argument| argument.to_str().is_some())
+    {
+        return flags_not_utf8().any(|flag| config::decides_access(&flag)); // a variable
+    }
+
     match named(error) {
         Some(named) if error.kind() != ErrorKind::UnknownArgument => {
             config::decides_access(flag(named).trim_start_matches('-'))

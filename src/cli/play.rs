@@ -3,7 +3,7 @@
 pub(super) mod paced; // at a limited speed
 
 use anyhow::ensure;
-use loopwatch_model::finding::{FindingEvent, Severity};
+use loopwatch_model::finding::{Finding, FindingEvent, Severity};
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
@@ -113,15 +113,19 @@ pub(super) fn play(
     Ok(Played { model, input: Input { recording: Some(input), dump: None }, timeline })
 }
 
-/// The exit code: whether there is a finding of this severity or higher.
-pub(super) fn exit_code(snapshot: &Snapshot, fail_on: Severity) -> u8 {
-    let found = snapshot.findings.iter().any(|finding| finding.severity <= fail_on);
+/// The exit code: whether there is a finding of this severity or higher. `None` accepts all findings.
+pub(super) fn exit_code(snapshot: &Snapshot, fail_on: Option<Severity>) -> u8 {
+    let fails = |finding: &Finding| fail_on.is_some_and(|limit| finding.severity <= limit);
+    let found = snapshot.findings.iter().any(fails);
     if found { FINDINGS } else { SUCCESS }
 }
 
 impl Shown<'_> {
     /// Prints the report, and returns its snapshot.
-    pub(super) fn print(&self, format: OutputFormat) -> Snapshot {
+    ///
+    /// # Errors
+    /// If the report cannot be converted to the format.
+    pub(super) fn print(&self, format: OutputFormat) -> anyhow::Result<Snapshot> {
         let snapshot = self.model.snapshot();
         let rows = self.all.then(|| all_rows(self.model));
         let report = CheckReport {
@@ -133,11 +137,11 @@ impl Shown<'_> {
         };
 
         super::print(&match format {
-            OutputFormat::Json => report.json(),
+            OutputFormat::Json | OutputFormat::Yaml => format.convert(&report.json())?,
             OutputFormat::Table | OutputFormat::Markdown => report.text(Style::of_stdout(format)),
         });
 
-        snapshot
+        Ok(snapshot)
     }
 }
 

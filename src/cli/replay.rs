@@ -51,6 +51,7 @@ pub(super) struct ReplayArgs {
 enum Output {
     Table,
     Json,
+    Yaml,
     Markdown,
     Metrics,
 }
@@ -79,26 +80,27 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     let format = match args.output {
         Output::Metrics => return Ok(print_metrics(played, &args.serve_flags)),
         Output::Json => OutputFormat::Json,
+        Output::Yaml => OutputFormat::Yaml,
         Output::Table => OutputFormat::Table,
         Output::Markdown => OutputFormat::Markdown,
     };
 
-    if format == OutputFormat::Json {
+    if format.is_for_programs() {
         report_blind_spots(input);
     } else {
         super::print(&timeline::text(timeline));
     }
 
-    let snapshot = shown.print(format);
-    if args.serve && format != OutputFormat::Json {
+    let snapshot = shown.print(format)?;
+    if args.serve && !format.is_for_programs() {
         return serve_end(played, &args.serve_flags);
     }
 
-    Ok(play::exit_code(&snapshot, Severity::Warning))
+    Ok(play::exit_code(&snapshot, Some(Severity::Warning)))
 }
 
 fn print_metrics(played: Played, flags: &ServeFlags) -> u8 {
-    let code = play::exit_code(&played.model.snapshot(), Severity::Warning);
+    let code = play::exit_code(&played.model.snapshot(), Some(Severity::Warning));
     report_blind_spots(&played.input);
     super::print(&exporter(played, flags).render(TextFormat::Text004).into_text());
     code

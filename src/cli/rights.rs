@@ -23,7 +23,7 @@ pub(super) struct RightsArgs {
     /// Time to report on [default: the end of the recording]
     #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
     at: Option<Timestamp>,
-    /// Output format: table, json or markdown
+    /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
     /// Time after which to print the report even if some lists are incomplete
@@ -70,7 +70,9 @@ pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result
 
     let rights = model.rights();
     super::print(&match args.output {
-        OutputFormat::Json => serde_json::to_string(&json::rights(&rights))? + "\n",
+        format if format.is_for_programs() => {
+            format.convert(&serde_json::to_string(&json::rights(&rights))?)?
+        }
         format => rights_report(&rights, Style::of_stdout(format)),
     });
 

@@ -25,7 +25,7 @@ use crate::sources::survey::{
 pub(super) struct WhatIfArgs {
     #[command(subcommand)]
     action: Action,
-    /// Output format: table, json or markdown
+    /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = super::check::format, global = true)]
     output: OutputFormat,
     /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
@@ -120,7 +120,7 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
     };
 
     super::print(&match args.output {
-        OutputFormat::Json => forecast.json(),
+        format if format.is_for_programs() => format.convert(&forecast.json())?,
         format => forecast.text(Style::of_stdout(format)),
     });
 

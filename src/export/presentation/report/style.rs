@@ -8,6 +8,8 @@ pub(crate) enum OutputFormat {
     Table,
     /// Versioned JSON.
     Json,
+    /// The same as YAML.
+    Yaml,
     /// Markdown for tickets.
     Markdown,
 }
@@ -20,6 +22,33 @@ pub(crate) struct Style {
     pub(super) colours: bool,
     /// Width of the terminal in columns.
     pub(super) width: usize,
+}
+
+impl OutputFormat {
+    /// Whether programs read it, so that nothing else may be on standard output.
+    #[must_use]
+    pub(crate) fn is_for_programs(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+
+    /// Converts a JSON document to this format for programs.
+    ///
+    /// # Errors
+    /// If the text is no JSON.
+    pub(crate) fn convert(self, json: &str) -> anyhow::Result<String> {
+        let json = json.trim_end();
+        let mut text = match self {
+            Self::Yaml => {
+                serde_saphyr::to_string(&serde_json::from_str::<serde_json::Value>(json)?)?
+            }
+            _ => json.to_owned(),
+        };
+
+        if !text.ends_with('\n') {
+            text.push('\n');
+        }
+        Ok(text)
+    }
 }
 
 /// Width in columns without a terminal: a readable line length.
