@@ -687,7 +687,7 @@ fn run_serves_despite_an_invalid_configuration() {
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo").success());
 
     let config = state.path().join("config.yaml");
-    std::fs::write(&config, "object_series: few\nsettings: {settle: never}\n").expect("written");
+    std::fs::write(&config, "object_series: few\n").expect("written");
 
     let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
     command
