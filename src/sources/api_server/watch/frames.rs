@@ -160,19 +160,23 @@ impl ItemSplitter {
                 }
                 ListPosition::Item => {
                     self.track(byte);
-                    if self.depth == 1 && !self.in_text && byte == b'}' {
-                        let item = self.buffer.split_to(self.scanned);
-                        self.scanned = 0;
-                        self.position = ListPosition::Between;
+                    let ends = self.depth == 1 && !self.in_text && byte == b'}';
+                    let exceeds = self.scanned > self.limit;
+                    if !ends && !exceeds {
+                        continue;
+                    }
 
-                        if !std::mem::take(&mut self.skips) {
-                            return Ok(Some(Frame::Document(item.freeze())));
-                        }
-                    } else if self.scanned > self.limit {
-                        self.skip();
-                        if !std::mem::replace(&mut self.skips, true) {
-                            return Ok(Some(Frame::Oversized));
-                        }
+                    let item = self.buffer.split_to(self.scanned);
+                    self.scanned = 0;
+                    let skipped = std::mem::replace(&mut self.skips, !ends);
+                    if ends {
+                        self.position = ListPosition::Between;
+                    }
+
+                    match (skipped, exceeds) {
+                        (false, true) => return Ok(Some(Frame::Oversized)),
+                        (false, false) => return Ok(Some(Frame::Document(item.freeze()))),
+                        (true, _) => {} // has been reported
                     }
                 }
             }
@@ -276,7 +280,7 @@ mod tests {
     fn an_item_over_the_limit_is_skipped_wherever_the_chunks_end() {
         let large = format!(r#"{{"b":"}}]{}\"","c":[{{}}]}}"#, "0".repeat(30));
         let document = format!(
-            r#"{{"items":[{{"a":1}},{large},{{"c":3}},{large}],"metadata":{{"continue":"t"}}}}"#
+            r#"{{"items":[{{"a":1}},{large},{{"c":3}},{{"d":1234}},{{"e":12345}},{large}],"metadata":{{"continue":"t"}}}}"#
         );
         for piece in 1..document.len() + 1 {
             let (mut items, mut found, mut largest) = (ItemSplitter::new(10), Vec::new(), 0);
@@ -295,6 +299,8 @@ mod tests {
                 document(r#"{"a":1}"#),
                 Frame::Oversized,
                 document(r#"{"c":3}"#),
+                document(r#"{"d":1234}"#),
+                Frame::Oversized, // by one byte
                 Frame::Oversized,
             ];
 
