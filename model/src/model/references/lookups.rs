@@ -14,7 +14,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::references::targets::{self, is_known_output};
-use crate::model::world::crowd;
+use crate::model::world::crowd::{self, MAX_LEAVING};
 use crate::model::world::intern::Symbol;
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
@@ -73,7 +73,8 @@ impl References {
     /// just now.
     fn update_references(&mut self, world: &mut World, slot: Slot, view: &ObjectView, live: bool) {
         let Some(record) = world.store.get(slot) else { return };
-        let kind = world.watches[record.watch as usize].kind;
+        let (kind, namespace) =
+            (world.watches[record.watch as usize].kind, record.namespace.clone());
         let is_primary = world.kinds[kind as usize].role == Role::Primary;
         let mut old = self.of(slot);
 
@@ -94,7 +95,7 @@ impl References {
                 continue;
             }
 
-            let place = acquire_place(world, &address, &reference.slot);
+            let place = self.acquire_place(world, &namespace, &address, &reference.slot);
             let same = |index: &Index| {
                 self.get(*index)
                     .is_some_and(|held| held.place == place && *held.name == *address.name)
@@ -112,17 +113,36 @@ impl References {
     }
 }
 
-fn acquire_place(world: &mut World, address: &ObjectAddress, path: &str) -> Symbol {
-    let ObjectAddress { group, kind, namespace, .. } = address;
-    world.acquire_text(&[group.as_str(), kind, namespace, path].join(SEPARATOR))
-}
-
 /// Returns the namespace of an object.
 fn namespace_of(world: &World, slot: Slot) -> Option<Arc<str>> {
     world.store.get(slot).map(|record| record.namespace.clone())
 }
 
 impl References {
+    /// Returns the symbol for the place of a reference of an object in `namespace`. If the texts have
+    /// no room, references of the namespace with most of them are forgotten, which frees theirs.
+    fn acquire_place(
+        &mut self,
+        world: &mut World,
+        namespace: &Arc<str>,
+        address: &ObjectAddress,
+        path: &str,
+    ) -> Symbol {
+        let ObjectAddress { group, kind, namespace: of, .. } = address;
+        let place = [group.as_str(), kind, of, path].join(SEPARATOR);
+        for _ in 0..MAX_LEAVING {
+            if let Ok(symbol) = world.shared.texts.acquire(&*place) {
+                return symbol;
+            }
+
+            let Some(other) = self.leaves_for(namespace, place.len()) else { break };
+            world.count_dropped(Limit::References);
+            self.forget_reference(world, other);
+        }
+
+        world.acquire_text(&place)
+    }
+
     fn add_reference(&mut self, world: &mut World, held: Held) {
         if held.place == Symbol::default() {
             return; // too many texts, which is counted
@@ -144,13 +164,14 @@ impl References {
     /// whether there is room.
     fn make_room(&mut self, world: &mut World, namespace: &Arc<str>, held: &Held) -> bool {
         let has_room = |known: &Self| known.has_room(held);
-        let leaves = |known: &Self| known.leaves_for(namespace, held);
-        let forget = |known: &mut Self, world: &mut World, other| {
-            world.agenda.objects.extend(known.get(other).map(|other| other.slot));
-            known.remove_reference(world, other);
-        };
+        let leaves = |known: &Self| known.leaves_for(namespace, held.size());
+        crowd::make_room(self, world, Limit::References, has_room, leaves, Self::forget_reference)
+    }
 
-        crowd::make_room(self, world, Limit::References, has_room, leaves, forget)
+    /// Removes a reference for lack of room, and reviews its object.
+    fn forget_reference(&mut self, world: &mut World, index: Index) {
+        world.agenda.objects.extend(self.get(index).map(|held| held.slot));
+        self.remove_reference(world, index);
     }
 
     fn remove_reference(&mut self, world: &mut World, index: Index) {

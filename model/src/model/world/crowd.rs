@@ -24,7 +24,7 @@ struct Members<I> {
 
 /// How many items leave for another one at most. The largest item of any table takes less than this
 /// many of the smallest ones.
-const MAX_LEAVING: usize = 128;
+pub(crate) const MAX_LEAVING: usize = 128;
 
 /// How many times the size of an item its group must be smaller than the one that makes room for
 /// it. With a smaller difference, two groups would take each other's places in turns.

@@ -4,7 +4,7 @@ use loopwatch_model::finding::Confidence;
 use loopwatch_model::observation::{
     Cause, ObjectView, Observation, Reference, WatchId, WatchedKind, Why,
 };
-use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::{Limits, Settings};
 use loopwatch_model::time::Span;
 
 use super::{WEB, secret, secret_at};
@@ -52,6 +52,28 @@ fn a_reference_to_a_missing_secret_is_dangling_and_explains_that_the_object_is_n
     world.advance(Span::hours(1));
 
     assert!(world.dangling().is_empty());
+}
+
+/// Each place of a reference is a text that all objects share, and texts have a limit of their own.
+#[test]
+fn references_of_one_namespace_do_not_use_up_the_texts_of_others() {
+    let limits = Limits { objects: 1_000, ..Limits::default() };
+    let mut world = World::answering(Lab::with(Settings { limits, ..Settings::default() }));
+    for number in 0..200 {
+        let mut flood = Widget::new(&format!("flood-{number}"), world.lab.now);
+        flood.namespace = "tenant-b".into();
+        let place = |index| format!("spec.items{number}.part{index}.secretRef");
+        let references =
+            (0..10).map(|index| Reference { slot: place(index), ..secret("x") }).collect();
+        let view = ObjectView { references, ..world.lab.view(&flood) };
+        world.lab.apply_view(view);
+    }
+    assert!(world.lab.dropped("texts") > 0);
+
+    world.waiting("web", &[secret("db")]);
+    world.advance(Span::mins(5));
+    let found = world.lab.findings();
+    assert!(found.contains(&WEB.to_owned()), "{found:?}");
 }
 
 #[test]

@@ -149,8 +149,8 @@ impl References {
 
     /// Returns the reference that makes room for another one of an object in this namespace, if one
     /// does.
-    pub(super) fn leaves_for(&self, namespace: &Arc<str>, held: &Held) -> Option<Index> {
-        self.by_namespace.leaves_for(namespace, held.size()).copied()
+    pub(super) fn leaves_for(&self, namespace: &Arc<str>, size: usize) -> Option<Index> {
+        self.by_namespace.leaves_for(namespace, size).copied()
     }
 
     /// Returns the end of the index range. Some indexes before it may be free.
@@ -324,7 +324,7 @@ impl Held {
         Self { name: name.into(), slot, place, since, state, marks, missing, unanswered: 0 }
     }
 
-    fn size(&self) -> usize {
+    pub(crate) fn size(&self) -> usize {
         ENTRY + self.name.len()
     }
 
