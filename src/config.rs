@@ -60,6 +60,9 @@ pub(crate) const DEFAULT_UI_PORT: u16 = 9918;
 /// The configuration file of `run` unless the user names one. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
 
+/// The problem with a deadline of zero: every change would be overdue at once.
+const NO_DEADLINE: &str = "a deadline must be longer than zero";
+
 /// All flags that have a variable and a key of the file. `run` takes all of them, other commands
 /// some.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -395,19 +398,29 @@ impl AlertFlags {
     }
 }
 
+impl Deadline {
+    /// Parses the time, which must be positive.
+    fn span(text: &str) -> Result<Span, String> {
+        match Span::parse(text)? {
+            span if span > Span::ZERO => Ok(span),
+            _ => Err(NO_DEADLINE.to_owned()),
+        }
+    }
+}
+
 impl FromStr for Deadline {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.rsplit_once('=') {
-            None => Ok(Self { kind: None, span: Span::parse(text)? }),
+            None => Ok(Self { kind: None, span: Self::span(text)? }),
             // `--watch` accepts kubectl's plural, but here no API server can resolve it to a kind.
             Some((kind, _)) if kind.contains('.') && !kind.contains('/') => {
                 Err(format!("expected GROUP/KIND, for example example.io/Widget=30m, not {kind:?}"))
             }
             Some((kind, span)) => {
                 let kind = kind.parse().map_err(|error| format!("{error}"))?;
-                Ok(Self { kind: Some(kind), span: Span::parse(span)? })
+                Ok(Self { kind: Some(kind), span: Self::span(span)? })
             }
         }
     }
