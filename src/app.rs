@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use loopwatch_model::finding::{Change, FindingEvent};
+use loopwatch_model::finding::{Change, Finding, FindingCode, FindingEvent, Subject};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{Cause, Observation, Probe};
 use loopwatch_model::reference::ReferenceEvent;
@@ -14,7 +14,7 @@ use loopwatch_model::trace::Trace;
 use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags, WebAuth};
 use crate::export::server::{ExportOptions, Exporter};
@@ -363,12 +363,22 @@ fn log_finding_event(event: &FindingEvent) {
     let finding = &event.finding;
     let (code, subject, summary) = (finding.code.name(), &finding.subject, finding.summary());
     match event.change {
+        // The log has it already, at once and even if the user silences the finding.
+        Change::Opened if is_about_configuration(finding) => {
+            debug!(finding = code, %subject, id = %finding.id, "{summary}");
+        }
         Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
         Change::Closed => info!(finding = code, %subject, id = %finding.id, "closed"),
         Change::Explained => {
             info!(finding = code, %subject, id = %finding.id, "{}", event.explanation())
         }
     }
+}
+
+/// Whether a finding repeats the problems that [`reload`] logs. It may also be about an annotation, and
+/// nothing else logs that.
+fn is_about_configuration(finding: &Finding) -> bool {
+    finding.code == FindingCode::ConfigInvalid && matches!(finding.subject, Subject::Source { .. })
 }
 
 fn log_panic(ended: Result<(), tokio::task::JoinError>) {

@@ -60,6 +60,9 @@ pub(crate) const DEFAULT_UI_PORT: u16 = 9918;
 /// The configuration file of `run` unless the user names one. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
 
+/// The problem with a deadline of zero: every change would be overdue at once.
+const NO_DEADLINE: &str = "a deadline must be longer than zero";
+
 /// All flags that have a variable and a key of the file. `run` takes all of them, other commands
 /// some.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
@@ -114,8 +117,8 @@ pub(crate) struct ClusterFlags {
     /// the label `team`; requires the permission to list and watch namespaces
     #[arg(long, value_name = "KEY", value_parser = label_key)]
     pub team_label: Option<String>,
-    /// Kinds that the operator owns, as GROUP/KIND [default: derived from the permissions of its
-    /// account]
+    /// Kinds that the operator owns, as GROUP/KIND; KIND alone is one of the core group [default:
+    /// derived from the permissions of the operator's account]
     #[arg(long, short, value_name = "GROUP/KIND", value_delimiter = ',')]
     pub watch: Vec<KindSelector>,
     /// Act as the service account of this operator; requires the permission to impersonate it
@@ -151,11 +154,9 @@ pub(crate) struct ClusterFlags {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Judging")]
 pub(crate) struct JudgeFlags {
-    /// Configuration file in YAML; `run` reads it again when it changes.
-    #[arg(long, value_name = "FILE", help = format!(
-        "Configuration file in YAML; its keys are `settings`, `findings` and the names of flags, in a Pod only of those that \
-         neither connect nor listen nor write. `run` reads it again when it changes [default: {DEFAULT_FILE} for run, if it exists]"
-    ))]
+    /// Configuration file in YAML; its keys are `settings`, `findings` and the names of flags, in a Pod
+    /// only of those that neither connect nor listen nor write
+    #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
     /// Time that an object may take to converge, for all kinds (10m) or for one kind
     /// (example.io/Widget=30m).
@@ -177,8 +178,7 @@ pub(crate) struct ServeFlags {
     /// Address to serve metrics, health checks, page and API on; the default depends on the
     /// command.
     #[arg(long, value_name = "ADDRESS:PORT", value_parser = address, help = format!(
-        "Address to serve metrics, health checks, page and API on [default: [::]:{DEFAULT_PORT}, which includes IPv4; \
-         demo and replay: 127.0.0.1:{DEFAULT_PORT}]"
+        "Address to serve metrics, health checks, page and API on [default: 127.0.0.1:{DEFAULT_PORT}, or any free port]"
     ))]
     pub listen: Option<SocketAddr>,
     /// Serve the page and the API to other hosts, too; both show the names of tenants' objects and the
@@ -272,6 +272,24 @@ pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[Strin
     };
 
     command.mut_args(name).mut_subcommands(|subcommand| subcommand.mut_args(name))
+}
+
+/// Adds what holds only for `run` to the help of its flags.
+#[must_use]
+pub(crate) fn with_help_of_run(command: Command) -> Command {
+    let config = |arg: Arg| {
+        let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+        arg.help(format!(
+            "{help}. loopwatch reads it again when it changes [default: {DEFAULT_FILE}, if it exists]"
+        ))
+    };
+    let listen = |arg: Arg| {
+        arg.help(format!(
+            "Address to serve metrics, health checks, page and API on [default: [::]:{DEFAULT_PORT}, which includes IPv4]"
+        ))
+    };
+
+    command.mut_subcommand("run", |run| run.mut_arg("config", config).mut_arg("listen", listen))
 }
 
 /// The environment variable of a flag.
@@ -395,19 +413,29 @@ impl AlertFlags {
     }
 }
 
+impl Deadline {
+    /// Parses the time, which must be positive.
+    fn span(text: &str) -> Result<Span, String> {
+        match Span::parse(text)? {
+            span if span > Span::ZERO => Ok(span),
+            _ => Err(NO_DEADLINE.to_owned()),
+        }
+    }
+}
+
 impl FromStr for Deadline {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         match text.rsplit_once('=') {
-            None => Ok(Self { kind: None, span: Span::parse(text)? }),
+            None => Ok(Self { kind: None, span: Self::span(text)? }),
             // `--watch` accepts kubectl's plural, but here no API server can resolve it to a kind.
             Some((kind, _)) if kind.contains('.') && !kind.contains('/') => {
                 Err(format!("expected GROUP/KIND, for example example.io/Widget=30m, not {kind:?}"))
             }
             Some((kind, span)) => {
                 let kind = kind.parse().map_err(|error| format!("{error}"))?;
-                Ok(Self { kind: Some(kind), span: Span::parse(span)? })
+                Ok(Self { kind: Some(kind), span: Self::span(span)? })
             }
         }
     }

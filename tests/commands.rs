@@ -654,6 +654,9 @@ fn demo_runs_without_a_cluster() {
     for finding in ["FinalizerStuck", "NeverRecovered", "Regressed"] {
         assert!(text(&demo.stdout).contains(finding), "{}", text(&demo.stdout));
     }
+
+    let says = "a deadline of 1m instead of 10m";
+    assert!(text(&demo.stdout).contains(says), "{}", text(&demo.stdout));
 }
 
 #[test]

@@ -719,6 +719,43 @@ fn the_tls_component_mounts_what_its_file_names() {
 }
 
 #[test]
+fn the_standalone_example_with_tls_does_what_the_components_do_for_the_sidecar() {
+    let example = |file: &str| read(format!("deploy/examples/standalone-tls/{file}"));
+    let component = |file: &str| read(format!("deploy/components/{file}"));
+
+    let ours = &yaml(&example("deployment.yaml"))["spec"]["template"];
+    let tls = &yaml(&component("tls/tls.yaml"))["spec"]["template"];
+    let tokens = &yaml(&component("web-auth/web-auth.yaml"))["spec"]["template"];
+    assert_eq!(ours["metadata"], tls["metadata"]);
+    assert_eq!(ours["spec"]["volumes"], tls["spec"]["volumes"]);
+
+    let (our, of_tls, of_tokens) = (
+        &ours["spec"]["containers"][0],
+        &tls["spec"]["initContainers"][0],
+        &tokens["spec"]["initContainers"][0],
+    );
+    let base = yaml(&read("deploy/base/deployment.yaml"));
+    assert_eq!(our["name"], base["spec"]["template"]["spec"]["containers"][0]["name"]);
+    assert_eq!(our["volumeMounts"], of_tls["volumeMounts"]);
+    assert_eq!(our["env"][0], of_tls["env"][0]);
+    assert_eq!(our["env"][1], of_tokens["env"][0]);
+
+    let operations = |text: &str| yaml(text).as_array().expect("a JSON patch").clone();
+    let both = ["tls/podmonitor.yaml", "web-auth/podmonitor.yaml"].map(component);
+    assert_eq!(
+        operations(&example("podmonitor.yaml")),
+        both.map(|text| operations(&text)).concat()
+    );
+
+    let [ours, theirs] =
+        [example("reviews.yaml"), component("web-auth/reviews.yaml")].map(|text| documents(&text));
+    assert_eq!(ours[0], theirs[0], "the ClusterRole");
+
+    let account = yaml(&read("deploy/base/serviceaccount.yaml"));
+    assert_eq!(ours[1]["subjects"][0]["name"], account["metadata"]["name"]);
+}
+
+#[test]
 fn the_network_policy_closes_the_port_of_the_metrics_and_no_other() {
     let policy = yaml(&read("deploy/components/network-policy/networkpolicy.yaml"));
     let sidecar = yaml(&read("deploy/components/sidecar/sidecar.yaml"));

@@ -38,10 +38,10 @@ const READS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct CheckArgs {
     /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording,
     /// instead of a cluster
-    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator"])]
+    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator", "watch"])]
     from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
-    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = instant)]
+    #[arg(long, alias = "until", value_name = "RFC3339", requires = "from", value_parser = instant)]
     at: Option<Timestamp>,
     /// List all kinds, and all objects with their states
     #[arg(long)]

@@ -3,6 +3,7 @@
 use std::io::Cursor;
 
 use clap::Args;
+use loopwatch_model::settings::Settings;
 
 use super::play::paced::{OnEvent, Paced, speed};
 use super::play::{self, Played, Shown};
@@ -35,6 +36,7 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     let recording = Recording::read(Cursor::new(INCIDENT), "the embedded incident".to_owned())?;
     let mut settings = recording.header().settings.clone();
     args.serve.apply(&mut settings);
+    super::print(&introduction(&settings));
 
     if !args.once {
         Paced {
@@ -56,6 +58,16 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     Shown { model, input, timeline: None, all: false, offers_all: false }
         .print(OutputFormat::Table)?;
     Ok(SUCCESS)
+}
+
+/// Says how the recorded settings differ from those of a cluster.
+fn introduction(recorded: &Settings) -> String {
+    format!(
+        "This incident was recorded with shorter thresholds than the defaults, for example a deadline of {} instead of {}, \
+         so that findings open within minutes.\n\n",
+        recorded.deadline,
+        Settings::default().deadline
+    )
 }
 
 /// Prints each finding event as it happens.

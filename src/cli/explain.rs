@@ -40,7 +40,7 @@ pub(super) struct ExplainArgs {
     #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
     from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
-    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
+    #[arg(long, alias = "until", value_name = "RFC3339", requires = "from", value_parser = check::instant)]
     at: Option<Timestamp>,
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]

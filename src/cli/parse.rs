@@ -141,13 +141,16 @@ fn value_of(
 }
 
 /// The flags whose variables do not apply. A dump replaces the cluster, so variables about a
-/// cluster must not conflict with it.
+/// cluster, and about what to watch in it, must not conflict with it.
 fn unused_variables(arguments: &[OsString]) -> Vec<String> {
     let is_dump = |argument: &OsString| {
         matches!(argument.to_string_lossy().split('=').next(), Some("--from" | "--snapshot"))
     };
-    let unused: &[&str] =
-        if arguments.iter().any(is_dump) { &["kubeconfig", "context", "operator"] } else { &[] };
+    let unused: &[&str] = if arguments.iter().any(is_dump) {
+        &["kubeconfig", "context", "operator", "watch"]
+    } else {
+        &[]
+    };
 
     unused.iter().map(|flag| (*flag).to_owned()).collect()
 }
@@ -244,7 +247,8 @@ fn not_utf8(arguments: &[OsString]) -> String {
 
 /// The command line, with the environment variables of all flags except the `ignored` ones.
 fn command(ignored: &[String]) -> clap::Command {
-    config::with_variables(Cli::command(), &flags_with_variables(), ignored)
+    let command = config::with_help_of_run(Cli::command());
+    config::with_variables(command, &flags_with_variables(), ignored)
 }
 
 /// An empty command with the flags that have a variable.

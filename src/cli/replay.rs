@@ -25,8 +25,9 @@ use crate::recording::Recording;
 pub(super) struct ReplayArgs {
     /// Recording, plain or compressed with gzip
     file: PathBuf,
-    /// Time to report on, instead of the end of the recording
-    #[arg(long, value_name = "RFC3339", value_parser = check::instant)]
+    /// Time to report on, at which the replay stops, like --at of `check` [default: the end of the
+    /// recording]
+    #[arg(long, visible_alias = "at", value_name = "RFC3339", value_parser = check::instant)]
     until: Option<Timestamp>,
     /// List all kinds, and all objects with their states
     #[arg(long)]

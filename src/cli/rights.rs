@@ -18,10 +18,10 @@ use crate::sources::api_server::Selection;
 #[command(after_help = EXAMPLES)]
 pub(super) struct RightsArgs {
     /// Report on the end of a recording, instead of a cluster
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "operator"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "operator", "watch"])]
     from: Option<PathBuf>,
     /// Time to report on [default: the end of the recording]
-    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
+    #[arg(long, alias = "until", value_name = "RFC3339", requires = "from", value_parser = check::instant)]
     at: Option<Timestamp>,
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]

@@ -15,7 +15,8 @@ use crate::export::server::WebFile;
 /// Flags of `run`.
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
-    /// Exit if a part of the configuration is invalid, instead of running without it
+    /// Exit if a part of the configuration is invalid, instead of running without it. A kind of --watch
+    /// that the API server does not serve yet is only a finding
     #[arg(long)]
     pub(super) strict: bool,
     #[command(flatten)]

@@ -11,6 +11,7 @@ use std::path::Path;
 use clap::builder::ValueParser;
 use clap::{Arg, Command, FromArgMatches};
 use loopwatch_model::settings::Settings;
+use loopwatch_model::time::Span;
 use serde_json::{Map, Value};
 
 pub(crate) use self::author::Author;
@@ -18,7 +19,7 @@ use self::author::refusal;
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
 use super::web::decides_access;
-use super::{Flags, keys};
+use super::{Flags, NO_DEADLINE, keys};
 use crate::net::first_line;
 use crate::system::files::{is_irregular, open_regular};
 
@@ -294,10 +295,20 @@ fn overlay(
         }
 
         match serde_json::from_value::<Settings>(changed.clone()) {
+            Ok(new) if !has_positive_deadlines(&new) => {
+                problems.push(format!("{place}.{name}: {NO_DEADLINE}"));
+            }
             Ok(_) => *settings = changed,
             Err(error) => problems.push(format!("{place}.{name}: {}", first_line(&error))),
         }
     }
+}
+
+/// Whether all deadlines are longer than zero, as those of the flag are. A recording may contain
+/// others.
+fn has_positive_deadlines(settings: &Settings) -> bool {
+    let kinds = settings.deadlines.values();
+    kinds.chain([&settings.deadline]).all(|deadline| *deadline > Span::ZERO)
 }
 
 #[cfg(test)]

@@ -292,6 +292,47 @@ fn every_runbook_says_what_it_means_what_it_does_how_to_find_out_and_what_to_do(
     assert!(count >= 60, "{count}");
 }
 
+/// The placeholders in the commands of runbooks, in the order of the text.
+fn placeholders(text: &str) -> Vec<&str> {
+    let is_code = |line: &&str| line.starts_with([' ', '-']) || line.contains("kubectl ");
+    let parts = text.lines().filter(is_code).flat_map(|line| line.split('<').skip(1));
+    let names = parts.filter_map(|part| Some(part.split_once('>')?.0));
+    names.filter(|name| name.starts_with(|c: char| c.is_alphanumeric())).collect()
+}
+
+/// `<namespace>` must not be that of the operator in one runbook and that of the object in another.
+#[test]
+fn every_placeholder_of_a_runbook_has_one_documented_meaning() {
+    let page = read("docs/alerts.md");
+    let (_, table) = page.split_once("## Placeholders in runbooks\n").expect("the section");
+    let rows = table.split("\n## ").next().unwrap_or_default().lines();
+    let cells = rows.filter_map(|row| row.strip_prefix("| `<")?.split_once("` | "));
+    let known: BTreeSet<String> = cells
+        .flat_map(|(names, _)| {
+            names.split("`, `<").map(|name| name.trim_end_matches('>').to_owned())
+        })
+        .collect();
+
+    let mut used = BTreeSet::new();
+    for entry in fs::read_dir(root().join("docs/runbooks")).expect("runbooks") {
+        let path = entry.expect("an entry").path();
+        let text = read(&path);
+        for name in placeholders(&text) {
+            assert!(known.contains(name), "{}: <{name}> has no meaning", path.display());
+            used.insert(name.to_owned());
+        }
+
+        for line in text.lines() {
+            let of_operator = ["<pod>", "<deployment>", "<account>", "<container>"];
+            let is_about_operator = of_operator.iter().any(|name| line.contains(name));
+            let accepts = !line.contains("-n <namespace>") || line.contains("auth can-i");
+            assert!(!is_about_operator || accepts, "{}: {line}", path.display());
+        }
+    }
+
+    assert_eq!(used, known, "the table has no other rows");
+}
+
 /// Commands that a person copies under stress must not destroy anything by themselves. A runbook
 /// that must mention one says what to do before, in the same section.
 fn expect_safe(name: &str, text: &str) {

@@ -11,6 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use super::*;
+use crate::export::metrics::TextFormat;
 use crate::export::server::ExportOptions;
 use crate::sources::feed::{Observations, ServerClock};
 use crate::telemetry::SelfMetrics;
@@ -75,6 +76,13 @@ impl Followed {
         next.await.expect("a report")
     }
 
+    /// The value of the metric about the certificate of the port, if there is one.
+    fn expiry(&self) -> Option<String> {
+        let text = self.exporter.render(TextFormat::Text004).into_text();
+        let name = "loopwatch_certificate_expiry_timestamp_seconds ";
+        text.lines().find_map(|line| line.strip_prefix(name).map(str::to_owned))
+    }
+
     async fn serves_tls(&self) {
         timeout(Duration::from_secs(20), async {
             while !self.exporter.access().encrypts() {
@@ -98,9 +106,12 @@ const TLS: &str = "tls_server_config: {cert_file: tls.crt, key_file: tls.key}";
 async fn a_broken_file_keeps_the_old_one_and_is_a_problem_until_it_is_repaired() {
     let mut followed = Followed::new(TLS);
     followed.serves_tls().await;
+    let expiry = followed.expiry();
+    assert!(expiry.as_ref().is_some_and(|time| time.starts_with("4733510400")), "{expiry:?}");
 
     followed.write("tls.crt", "broken");
     let problem = followed.report().await;
+    assert_eq!(followed.expiry(), expiry, "of the certificate in use");
     assert!(problem.contains("tls.crt contains no valid certificate"), "{problem}");
     assert!(problem.contains("keeps what it had"), "{problem}");
     assert!(followed.exporter.access().encrypts());
@@ -128,9 +139,11 @@ async fn a_file_that_is_broken_at_the_start_closes_the_port() {
         "{problem}"
     );
     assert!(!followed.exporter.access().encrypts());
+    assert_eq!(followed.expiry(), None);
 
     followed.write("web.yml", TLS);
     assert_eq!(followed.report().await, "");
+    assert!(followed.expiry().is_some());
 }
 
 #[tokio::test]

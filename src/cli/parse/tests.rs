@@ -27,12 +27,44 @@ fn a_usage_error_is_one_line_that_names_the_problem() {
         ("loopwatch check --watch apps/v1", "does not name a kind"),
         ("loopwatch check --operator nonsense", "NAMESPACE/DEPLOYMENT"),
         ("loopwatch check --deadline soon", "not a duration"),
+        ("loopwatch check --from dump.yaml --watch Widget", "--watch"),
+        ("loopwatch rights --from recording.jsonl --watch Widget", "--watch"),
+        ("loopwatch check --deadline 0s", "a deadline must be longer than zero"),
         ("loopwatch check --context run --no-such-flag", "--no-such-flag"),
     ] {
         let arguments = arguments(line);
         let error = one_line(&parse(&arguments).expect_err(line), &arguments);
 
         assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
+    }
+}
+
+#[test]
+fn only_the_help_of_run_says_what_holds_for_run() {
+    let help = |command: &str| {
+        let asked = arguments(&format!("loopwatch {command} --help"));
+        parse(&asked).expect_err("the help").to_string()
+    };
+    let run = help("run");
+    assert!(run.contains("[::]:9917") && run.contains("/etc/loopwatch/config.yaml"), "{run}");
+
+    for command in ["check", "explain", "record", "replay", "demo", "rights"] {
+        let text = help(command);
+        for of_run in ["`run`", "for run", "[::]:9917", "/etc/loopwatch"] {
+            assert!(!text.contains(of_run), "{command}: {of_run} in {text}");
+        }
+    }
+}
+
+#[test]
+fn at_and_until_are_the_same_flag() {
+    for line in [
+        "check --from dump.yaml --until 2026-01-31T12:00:00Z",
+        "explain widget web --from dump.yaml --until 2026-01-31T12:00:00Z",
+        "rights --from recording.jsonl --until 2026-01-31T12:00:00Z",
+        "replay recording.jsonl --at 2026-01-31T12:00:00Z",
+    ] {
+        assert!(parse(&arguments(&format!("loopwatch {line}"))).is_ok(), "{line}");
     }
 }
 

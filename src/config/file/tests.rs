@@ -56,6 +56,13 @@ fn a_problem_names_the_mistake_and_the_correction() {
         ("namespace: [x, y]", "namespace: expected a string; put the value in quotes"),
         ("listen: nowhere", "listen: expected ADDRESS:PORT"),
         ("listen: ['127.0.0.1:1', '127.0.0.1:2']", "cannot be used multiple times"),
+        ("deadline: 0s", "deadline: a deadline must be longer than zero"),
+        ("deadline: example.io/Widget=0m", "deadline: a deadline must be longer than zero"),
+        ("settings: {deadline: 0s}", "settings.deadline: a deadline must be longer than zero"),
+        (
+            "settings: {deadlines: {example.io/Widget: 0s}}",
+            "settings.deadlines: a deadline must be longer than zero",
+        ),
         ("deadline: [5m, soon]", "deadline: \"soon\" is not a duration"),
         ("deadline: widgets.example.io=5m", "deadline: expected GROUP/KIND"),
         ("namespace: ''", "namespace: a value is required"),

@@ -350,6 +350,9 @@ catalog! {
         "loopwatch_config_last_reload_success_timestamp_seconds" Gauge Stable []
             "Unix time at which loopwatch last read a configuration that was valid; absent if none was."
             => Whole(|shown, samples| samples.put_some(&[], shown.metrics.config.last_success()));
+        "loopwatch_certificate_expiry_timestamp_seconds" Gauge Alpha []
+            "Unix time at which the certificate of the port expires (cert_file of --web-config-file); absent without TLS."
+            => Whole(|shown, samples| samples.put_some(&[], shown.certificate_expires));
         "loopwatch_recording_unread" Gauge Alpha ["part"]
             "Number of parts of the replayed recording that have no effect, by part (skipped_line, undiscovered_line, field, header_field); absent without a recording."
             => Whole(|shown, samples| samples.registry_metric(&shown.metrics.recording_unread));

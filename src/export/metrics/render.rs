@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use loopwatch_model::snapshot::Cursor;
+use loopwatch_model::time::Timestamp;
 
 use super::catalog::{CATALOG, CatalogRow};
 use super::encode::{Samples, TextFormat};
@@ -75,6 +76,7 @@ impl Render {
             object_series: limit,
             series_dropped,
             shows_protected: metrics.exports_protected,
+            certificate_expires: None,
             metrics,
             readings: Readings::now(),
         };
@@ -87,6 +89,13 @@ impl Render {
     #[must_use]
     pub fn with_protected(mut self, authenticates: bool) -> Self {
         self.shown.shows_protected |= authenticates;
+        self
+    }
+
+    /// Adds when the certificate of the port expires, if the port has one.
+    #[must_use]
+    pub fn with_certificate(mut self, expires: Option<Timestamp>) -> Self {
+        self.shown.certificate_expires = expires;
         self
     }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use loopwatch_model::finding::Finding;
 use loopwatch_model::snapshot::{InstanceSummary, KindSummary, ObjectRef, ObjectRow, Snapshot};
+use loopwatch_model::time::Timestamp;
 
 use super::encode::Samples;
 use crate::telemetry::{Readings, SelfMetrics};
@@ -44,6 +45,8 @@ pub(crate) struct Exposition {
     pub(crate) series_dropped: u64,
     /// Whether it contains the numbers of protected metrics.
     pub(crate) shows_protected: bool,
+    /// When the certificate of the port expires, if the port has one.
+    pub(crate) certificate_expires: Option<Timestamp>,
     /// Counters of loopwatch itself, updated as events happen.
     pub(crate) metrics: Arc<SelfMetrics>,
     /// Values about loopwatch itself, read at each scrape.

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use axum::http::{HeaderMap, header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use loopwatch_model::time::Timestamp;
 use rustls::ServerConfig;
 
 use self::passwords::Passwords;
@@ -73,7 +74,7 @@ enum Verdict {
 enum Undecided {
     /// Too many checks are in progress.
     Busy,
-    /// The API server cannot be asked, or refuses to answer.
+    /// The check failed: for example, the API server cannot be asked, or refuses to answer.
     Unavailable,
 }
 
@@ -125,6 +126,11 @@ impl Access {
         by_file || self.tokens.get().is_some()
     }
 
+    /// When the certificate of the port expires, if the port has one.
+    pub(super) fn certificate_expires(&self) -> Option<Timestamp> {
+        self.web()?.tls.as_ref()?.expires
+    }
+
     /// Whether the port has a certificate.
     #[cfg(test)]
     pub(crate) fn encrypts(&self) -> bool {
@@ -136,7 +142,7 @@ impl Access {
             WebState::Absent => Encryption::Off,
             WebState::Unknown => Encryption::Required(None),
             WebState::Valid(web) => match &web.tls {
-                Some(tls) => Encryption::Required(Some(Arc::clone(tls))),
+                Some(tls) => Encryption::Required(Some(Arc::clone(&tls.config))),
                 None => Encryption::Off,
             },
         }

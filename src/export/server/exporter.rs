@@ -158,6 +158,7 @@ impl Exporter {
         let (view, metrics) = (self.view.clone(), self.metrics.clone());
         Render::new(view, metrics, format, object_series, max_object_series, &self.series_dropped)
             .with_protected(self.access.authenticates())
+            .with_certificate(self.access.certificate_expires())
     }
 }
 

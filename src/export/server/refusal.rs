@@ -27,7 +27,7 @@ pub(super) enum Refusal {
     Forbidden(&'static str),
     /// Too many checks of credentials are in progress.
     Busy,
-    /// The API server cannot be asked about the token.
+    /// The credentials cannot be checked: for example, the API server cannot be asked about the token.
     Unavailable,
 }
 
@@ -97,7 +97,7 @@ impl Refusal {
                 "This path requires credentials, and the request has none that are valid.\n"
             }
             Self::Busy => "too many concurrent checks of credentials; retry later\n",
-            Self::Unavailable => "loopwatch cannot check the token; see its log\n",
+            Self::Unavailable => "loopwatch cannot check the credentials; see its log\n",
         };
         text.to_owned()
     }

@@ -591,26 +591,43 @@ fn permission(verb: &str, group: &str, resource: &str) -> Permission {
     Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() }
 }
 
+/// A kind that the API server does not serve, with the kinds of the same name in other groups. Without
+/// a group, it would be a kind of the core group, which people rarely mean.
+fn not_served(input: &SelectionInput<'_>, selector: &KindSelector) -> String {
+    let is_alike = |kind: &&ApiKind| {
+        // Compares the names only.
+        kind.watchable && selector.names(&selector.group, &kind.kind, &kind.resource)
+    };
+    let alike = input.api_resources.kinds().filter(is_alike).take(CANDIDATES);
+    let alike: Vec<String> = alike.map(ToString::to_string).collect();
+
+    match (alike.is_empty(), selector.group.is_empty()) {
+        (false, _) => format!("{selector} (did you mean {}?)", alike.join(" or ")),
+        (true, true) => format!("{selector} of the core group (for others, name GROUP/KIND)"),
+        (true, false) => selector.to_string(),
+    }
+}
+
 /// The problem that the user has to solve: the API server does not serve all named kinds, or there
 /// is nothing to watch.
 fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<String> {
+    let known = match candidates(input, CANDIDATES) {
+        known if known.is_empty() => "none".to_owned(),
+        known => known.join(", "),
+    };
+
     if !selected.not_served.is_empty() {
-        let named =
-            selected.not_served.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
-        let known = candidates(input, CANDIDATES).join(", ");
+        let named: Vec<String> =
+            selected.not_served.iter().map(|selector| not_served(input, selector)).collect();
         return Some(format!(
-            "the API server does not serve {named}, which --watch selects; it serves: {known}"
+            "the API server does not serve {}, which --watch selects; custom resources that it serves: {known}",
+            named.join(", ")
         ));
     }
 
     if selected.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
         return None;
     }
-
-    let known = match candidates(input, CANDIDATES) {
-        known if known.is_empty() => "none".to_owned(),
-        known => known.join(", "),
-    };
 
     Some(match input.select {
         Selection::EveryKindWithStatus => {

@@ -102,6 +102,28 @@ async fn a_named_kind_that_is_not_served_is_reported_and_found_later() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_named_kind_without_its_group_is_reported_with_the_group() {
+    let world = World::new(&[WIDGET]).allow("", &["*"], "*", &["*"]);
+    let mut run = Run::start(&world, |options| {
+        options.discovery.watch =
+            ["Widget", "Wigdet"].map(|kind| kind.parse().expect("a kind")).to_vec();
+    });
+
+    let seen = run.within(1).await;
+    let detail = seen.iter().find_map(|observation| match observation {
+        Observation::SourceFailed { detail, .. } => Some(detail.as_str()),
+        _ => None,
+    });
+    assert_eq!(
+        detail,
+        Some(
+            "the API server does not serve Widget (did you mean example.io/Widget?), Wigdet of the core group (for others, \
+             name GROUP/KIND), which --watch selects; custom resources that it serves: example.io/Widget"
+        )
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn named_secrets_are_watched_by_their_metadata_only() {
     let secret = ("", "v1", "Secret", "secrets", true, false);
     let world = World::new(&[secret]).allow("", &["*"], "*", &["*"]);

@@ -2,8 +2,13 @@
 //! or a request to the API server, and strangers can cause one.
 //!
 //! Three groups of checks do not wait for each other: those of credentials that were right before, of
-//! new ones, and of those that come from a peer whose credentials were wrong recently. Strangers who
-//! try many credentials thus delay a new client only by the first check of each of their addresses.
+//! new ones, and of those that come from a peer whose credentials were wrong recently. A client with
+//! known credentials thus never waits for strangers. A new client waits for the first check of each of
+//! their addresses, up to [`WAIT`]; then it is refused and has to try again. Checks of passwords at the
+//! highest cost take half of this time each, so a few addresses are enough.
+//!
+//! There is room for [`super::suspects::MAX`] peers whose credentials were wrong. Strangers with more
+//! addresses, which they use in turn, can keep new clients out, because their first checks rest, too.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -159,7 +164,7 @@ impl Check {
 
         match verdict.await {
             Ok(verdict) => verdict.ok_or(Undecided::Unavailable),
-            Err(_) => Err(Undecided::Busy), // the process is ending
+            Err(_) => Err(Undecided::Unavailable), // the check panicked, or the process is ending
         }
     }
 
@@ -314,6 +319,42 @@ mod tests {
         let checked = checks.begin([10, 0, 1, 7].into(), true).await;
         assert!(checked.is_some_and(|check| !check.is_first));
         flood.iter().for_each(tokio::task::JoinHandle::abort);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_first_checks_of_strangers_refuse_a_new_client_once() {
+        let (checks, remembered) = (Arc::new(Checks::new(1)), Remembered::new(WAIT));
+        for host in 1..=4 {
+            let checks = Arc::clone(&checks);
+            tokio::spawn(async move {
+                let check = checks.begin([10, 0, 1, host].into(), false).await.expect("a turn");
+                sleep(WAIT / 2).await; // a password at the highest cost
+                check.end(Some(Verdict::Wrong), WAIT * 3 / 2).await;
+            });
+        }
+        tokio::task::yield_now().await;
+
+        let (key, client) = (Key::of(&["good"]), [10, 0, 2, 1].into());
+        let refused = checks.enter(&remembered, key, client).await;
+        assert!(matches!(refused, Err(Undecided::Busy)), "{refused:?}");
+
+        sleep(Duration::from_secs(30)).await;
+        let began = Instant::now();
+        assert!(matches!(checks.enter(&remembered, key, client).await, Ok(Entry::Check(_))));
+        assert_eq!(began.elapsed(), Duration::ZERO, "the next scrape");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_check_that_panics_decides_nothing_and_frees_its_turn() {
+        let (checks, remembered) = (Checks::new(1), Arc::new(Remembered::new(WAIT)));
+        let (key, peer) = (Key::of(&["good"]), [10, 0, 0, 1].into());
+        let Ok(Entry::Check(check)) = checks.enter(&remembered, key, peer).await else {
+            panic!("nothing runs");
+        };
+
+        let verdict = check.run(&remembered, key, async { panic!("a bug") }, |took| took).await;
+        assert_eq!(verdict, Err(Undecided::Unavailable));
+        assert_eq!(checks.of_new.available_permits(), 1);
     }
 
     #[tokio::test(start_paused = true)]

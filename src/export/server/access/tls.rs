@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use loopwatch_model::time::Timestamp;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, WebPkiClientVerifier};
 use rustls::version::{TLS12, TLS13};
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion};
+use rustls::{InconsistentKeys, RootCertStore, ServerConfig, SupportedProtocolVersion};
 use serde::Deserialize;
 
 use crate::system::files::read_small;
@@ -22,6 +23,14 @@ pub(super) struct TlsSection {
     client_ca_file: Option<PathBuf>,
     min_version: Version,
     max_version: Option<Version>,
+}
+
+/// A configuration with its certificate.
+#[derive(Debug)]
+pub(super) struct Tls {
+    pub(super) config: Arc<ServerConfig>,
+    /// The end of the validity of the certificate; `None` if loopwatch cannot read it.
+    pub(super) expires: Option<Timestamp>,
 }
 
 /// Whether clients present certificates. The types that do not verify them are missing, because they
@@ -60,7 +69,7 @@ impl TlsSection {
     }
 
     /// Reads the files and builds the configuration.
-    pub(super) fn build(&self) -> Result<ServerConfig, String> {
+    pub(super) fn build(&self) -> Result<Tls, String> {
         let (Some(cert_file), Some(key_file)) = (&self.cert_file, &self.key_file) else {
             return Err("set cert_file and key_file".to_owned());
         };
@@ -85,15 +94,21 @@ impl TlsSection {
             }
         };
 
-        let mut config = builder
-            .with_single_cert(chain, key)
-            .map_err(|error| format!("cert_file and key_file: {error}"))?;
+        let expires = chain.first().and_then(expiry);
+        let mut config = builder.with_single_cert(chain, key).map_err(|error| match error {
+            rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => format!(
+                "cert_file and key_file: the key in {} is not the one of the certificate in {}",
+                key_file.display(),
+                cert_file.display()
+            ),
+            error => format!("cert_file and key_file: {error}"),
+        })?;
 
         // A resumed session would skip the check of the client certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
-        Ok(config)
+        Ok(Tls { config: Arc::new(config), expires })
     }
 
     fn versions(&self) -> Result<Vec<&'static SupportedProtocolVersion>, String> {
@@ -137,6 +152,13 @@ fn certificates(file: &Path) -> Result<Vec<CertificateDer<'static>>, String> {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
         _ => Err(format!("{} contains no valid certificate in PEM", file.display())),
     }
+}
+
+/// The end of the validity of a certificate. The authorities in a chain usually live longer.
+fn expiry(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
+    let (_, certificate) = x509_parser::parse_x509_certificate(certificate).ok()?;
+    let seconds = certificate.validity().not_after.timestamp();
+    Some(Timestamp(seconds.checked_mul(1000)?))
 }
 
 fn key(file: &Path) -> Result<PrivateKeyDer<'static>, String> {

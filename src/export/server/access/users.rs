@@ -17,7 +17,10 @@ pub(super) struct Users {
 /// The largest number of users.
 const MAX_USERS: usize = 100;
 
-/// The largest cost of a hash. Each step doubles the time of a check; 14 takes about a second.
+/// The smallest cost of bcrypt. A hash with a smaller one cannot be compared.
+const MIN_COST: u32 = 4;
+
+/// The largest cost of a hash. Each step doubles the time of a check; 14 takes more than a second.
 const MAX_COST: u32 = 14;
 
 impl Users {
@@ -54,7 +57,10 @@ fn cost(hash: &str) -> Result<u32, String> {
         "expected a bcrypt hash, as `htpasswd -nBC 10 USER` prints it after the colon".to_owned()
     })?;
     match parts.get_cost() {
-        cost @ 4..=MAX_COST => Ok(cost),
+        cost @ MIN_COST..=MAX_COST => Ok(cost),
+        cost @ ..MIN_COST => Err(format!(
+            "the cost of the bcrypt hash is {cost}; the minimum of bcrypt is {MIN_COST}"
+        )),
         cost => Err(format!(
             "the cost of the bcrypt hash is {cost}; the maximum is {MAX_COST}, because each request with a new password takes \
              this work"
@@ -75,9 +81,12 @@ mod tests {
     #[test]
     fn each_hash_is_checked() {
         let expensive = "$2y$31$L6Bc/AlTQHyd9liGgGEZyOFLPHNgyxeEPfgYfBCVxJ7JIlwxyVU3u";
-        for (hash, problem) in
-            [("plain", "expected a bcrypt hash"), (expensive, "the maximum is 14")]
-        {
+        let cheap = expensive.replace("$31$", "$03$");
+        for (hash, problem) in [
+            ("plain", "expected a bcrypt hash"),
+            (expensive, "the cost of the bcrypt hash is 31; the maximum is 14"),
+            (&cheap, "the cost of the bcrypt hash is 3; the minimum of bcrypt is 4"),
+        ] {
             let users = Users::new(BTreeMap::from([("p".to_owned(), hash.to_owned())]));
             let error = users.map(drop).expect_err("invalid");
             assert!(error.contains(problem) && error.starts_with("p: "), "{error}");

@@ -3,13 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use rustls::ServerConfig;
 use serde::Deserialize;
 
-use super::tls::TlsSection;
+use super::tls::{Tls, TlsSection};
 use super::users::Users;
 use crate::net::first_line;
 use crate::system::files::read_small;
@@ -25,7 +23,7 @@ pub(crate) struct WebFile {
 /// The content of a valid file.
 #[derive(Debug)]
 pub(crate) struct Web {
-    pub(super) tls: Option<Arc<ServerConfig>>,
+    pub(super) tls: Option<Tls>,
     pub(super) requires_certificate: bool,
     pub(super) users: Option<Users>,
     pub(super) headers: HeaderMap,
@@ -58,7 +56,12 @@ impl WebFile {
     /// Reads the file, and the files that it names.
     pub(crate) fn read(path: &Path) -> Self {
         let mut files = vec![path.to_owned()];
-        let web = read_small(path).and_then(parse).and_then(|mut document| {
+        let content = match read_small(path) {
+            Ok(content) => content,
+            Err(problem) => return Self { files, web: Err(problem) }, // it names the file
+        };
+
+        let web = parse(content).and_then(|mut document| {
             if let Some(tls) = &mut document.tls_server_config {
                 tls.resolve(path.parent().unwrap_or(Path::new("")));
                 files.extend(tls.files());
@@ -91,7 +94,7 @@ impl Document {
         let users = Users::new(basic_auth_users);
 
         Ok(Web {
-            tls: tls.map(Arc::new),
+            tls,
             requires_certificate: section.is_some_and(|section| section.requires_certificate()),
             users: users.map_err(|problem| format!("basic_auth_users: {problem}"))?,
             headers: headers(http_server_config.headers)
@@ -127,6 +130,8 @@ fn headers(entries: BTreeMap<String, String>) -> Result<HeaderMap, String> {
 
 #[cfg(test)]
 mod tests {
+    use loopwatch_testbed::tls;
+
     use super::*;
 
     /// The problem with a file of this content.
@@ -168,6 +173,48 @@ mod tests {
                 "{text}: {problem}"
             );
         }
+    }
+
+    #[test]
+    fn the_problem_with_a_missing_file_names_it_once() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("web.yml");
+        let problem = WebFile::read(&path).web.map(drop).expect_err("missing");
+        assert!(
+            problem.starts_with("cannot read ") && problem.contains("No such file"),
+            "{problem}"
+        );
+        assert_eq!(problem.matches("web.yml").count(), 1, "{problem}");
+    }
+
+    #[test]
+    fn a_key_of_another_certificate_is_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        };
+        write("tls.crt", &tls::pem(tls::CERTIFICATE));
+        write("tls.key", &tls::pem(tls::OTHER_KEY));
+        write("web.yml", "tls_server_config: {cert_file: tls.crt, key_file: tls.key}");
+
+        let web = WebFile::read(&folder.path().join("web.yml")).web;
+        let problem = web.map(drop).expect_err("invalid");
+        assert!(problem.contains("tls.key is not the one of the certificate in "), "{problem}");
+    }
+
+    #[test]
+    fn the_end_of_the_validity_of_the_certificate_is_known() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let write = |name: &str, text: &str| {
+            std::fs::write(folder.path().join(name), text).expect("written");
+        };
+        write("tls.crt", &tls::pem(tls::CERTIFICATE));
+        write("tls.key", &tls::pem(tls::KEY));
+        write("web.yml", "tls_server_config: {cert_file: tls.crt, key_file: tls.key}");
+
+        let web = WebFile::read(&folder.path().join("web.yml")).web.expect("valid");
+        let expires = web.tls.expect("TLS").expires.map(|at| at.to_string());
+        assert_eq!(expires.as_deref(), Some("2120-01-01T00:00:00Z"));
     }
 
     #[test]
