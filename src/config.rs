@@ -34,7 +34,7 @@ use self::values::{
     whole_number,
 };
 pub(crate) use self::values::{one_of, operator_name};
-pub(crate) use self::web::{WebAuth, WebFlags, closing, decides_access};
+pub(crate) use self::web::{WebAuth, WebFlags, closing, decides_access, may_mean_access};
 use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
 use crate::export::delivery::notify::{Webhook, webhook_url};
 use crate::export::metrics::ObjectSeries;

@@ -82,11 +82,11 @@ fn parse_with(
             Err(error) => error,
         };
 
-        let problem =
-            value_of(&unknown, &arguments, &error).unwrap_or_else(|| one_line(&error, &arguments));
+        let problem = value_of(unknown.as_ref(), &arguments, &error)
+            .unwrap_or_else(|| one_line(&error, &arguments));
         let informs = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+        let closes = may_be_access(&error, &arguments, unknown.as_ref());
         unknown = unknown_flag(&arguments, &error).or(unknown);
-        let closes = may_be_access(&error, &arguments);
 
         if !runs || informs || !leave_out(&mut arguments, &mut ignored, &error) {
             return Err(error);
@@ -103,21 +103,38 @@ fn closing(file: &File, path: Option<&Path>) -> Option<String> {
     Some(config::closing(&format!("{}: invalid", path.display())))
 }
 
-/// Whether an error may be about access to the port: an unknown argument may be a misspelt flag for
-/// it, or the value of one.
-fn may_be_access(error: &clap::Error, arguments: &[OsString]) -> bool {
+/// Whether an error may be about access to the port: it is about a flag for access, or an unknown
+/// argument may be one, or the value of one.
+fn may_be_access(
+    error: &clap::Error,
+    arguments: &[OsString],
+    unknown: Option<&(usize, String)>,
+) -> bool {
     if error.kind() == ErrorKind::InvalidUtf8
         && arguments.iter().all(|argument| argument.to_str().is_some())
     {
         return flags_not_utf8().any(|flag| config::decides_access(&flag)); // a variable
     }
 
-    match named(error) {
-        Some(named) if error.kind() != ErrorKind::UnknownArgument => {
-            config::decides_access(flag(named).trim_start_matches('-'))
+    let unknown = unknown.filter(|_| is_value(unknown, arguments, error));
+    let named = named(error).filter(|named| named.starts_with('-')).map(flag);
+    match (named, unknown) {
+        (Some(flag), _) if error.kind() != ErrorKind::UnknownArgument => {
+            config::decides_access(flag.trim_start_matches('-'))
         }
-        _ => true,
+        (Some(flag), _) => may_mean_access(flag),
+        (None, Some((_, flag))) => may_mean_access(flag),
+        (None, None) => true,
     }
+}
+
+/// Whether an unknown flag may be meant as one for access to the port.
+fn may_mean_access(flag: &str) -> bool {
+    let command = Cli::command();
+    let run = command.find_subcommand("run").into_iter().flat_map(clap::Command::get_arguments);
+    let known = run.chain(command.get_arguments()).filter_map(clap::Arg::get_long);
+
+    config::may_mean_access(flag.trim_start_matches('-'), known)
 }
 
 /// The position and the name of the unknown flag in an error.
@@ -129,15 +146,25 @@ fn unknown_flag(arguments: &[OsString], error: &clap::Error) -> Option<(usize, S
 
 /// The problem of an argument after an unknown flag. It may be the value of that flag, and secret.
 fn value_of(
-    unknown: &Option<(usize, String)>,
+    unknown: Option<&(usize, String)>,
     arguments: &[OsString],
     error: &clap::Error,
 ) -> Option<String> {
-    let (position, flag) = unknown.as_ref()?;
-    let argument = arguments.get(*position)?.to_string_lossy();
-    let is_value = error.kind() == ErrorKind::UnknownArgument && named(error) == Some(&*argument);
-    (is_value && !argument.starts_with('-'))
-        .then(|| format!("unexpected argument after '{flag}', not shown as it may be secret"))
+    let (_, flag) = unknown.filter(|_| is_value(unknown, arguments, error))?;
+    Some(format!("unexpected argument after '{flag}', not shown as it may be secret"))
+}
+
+/// Whether an error is about the argument after an unknown flag.
+fn is_value(
+    unknown: Option<&(usize, String)>,
+    arguments: &[OsString],
+    error: &clap::Error,
+) -> bool {
+    let after = unknown.and_then(|(position, _)| arguments.get(*position));
+    after.map(|argument| argument.to_string_lossy()).is_some_and(|argument| {
+        let is_named = named(error) == Some(&*argument);
+        error.kind() == ErrorKind::UnknownArgument && is_named && !argument.starts_with('-')
+    })
 }
 
 /// The flags whose variables do not apply. A dump replaces the cluster, so variables about a

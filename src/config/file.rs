@@ -18,7 +18,7 @@ pub(crate) use self::author::Author;
 use self::author::refusal;
 use super::findings::{self, FINDINGS_KEY};
 use super::spelling::unknown;
-use super::web::decides_access;
+use super::web::{decides_access, may_mean_access};
 use super::{Flags, NO_DEADLINE, keys};
 use crate::net::first_line;
 use crate::system::files::{is_irregular, open_regular};
@@ -94,8 +94,12 @@ impl File {
             } else if flag(&command, &name).is_some() && !author.may_set(&name) {
                 refused.push((key, name));
             } else if let Err(problem) = file.take(&command, &key, &name, value) {
-                let may_be_access = decides_access(&name) || flag(&command, &name).is_none();
-                file.hides_access |= may_be_access && author.decides_access();
+                let names = || known(&command).filter_map(Arg::get_long);
+                let may_be_access = match flag(&command, &name) {
+                    Some(_) => decides_access(&name),
+                    None => may_mean_access(&name, names().chain([SETTINGS, FINDINGS_KEY])),
+                };
+                file.hides_access |= author.decides_access() && may_be_access;
                 problems.push(problem);
             }
         }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::DEFAULT_UI_PORT;
+use super::spelling::nearest;
 use super::values::web_auth;
 
 /// Access over HTTP.
@@ -52,6 +53,13 @@ pub(crate) fn decides_access(flag: &str) -> bool {
     ACCESS.contains(&flag)
 }
 
+/// Whether an unknown name may be meant as such a flag: of the `known` ones, it is similar to none, or
+/// most similar to such a flag.
+#[must_use]
+pub(crate) fn may_mean_access<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> bool {
+    nearest(name, known).is_none_or(decides_access)
+}
+
 /// The problem with an invalid part that may be about access to the port.
 #[must_use]
 pub(crate) fn closing(problem: &str) -> String {
@@ -82,6 +90,33 @@ impl WebFlags {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_unknown_flag_may_mean_access_unless_it_is_most_similar_to_another() {
+        let keys = crate::config::keys();
+        let may_mean_access =
+            |name| may_mean_access(name, keys.get_arguments().filter_map(clap::Arg::get_long));
+        for name in [
+            "listen-address",
+            "web.listen-address",
+            "web.config.file",
+            "web-auht",
+            "auth",
+            "basic-auth",
+            "tls",
+            "tls-cert",
+            "require-token",
+            "bogus",
+            "x",
+            "",
+        ] {
+            assert!(may_mean_access(name), "{name}");
+        }
+
+        for name in ["dedline", "max-watchs", "namespaces", "expose-iu", "object-serie"] {
+            assert!(!may_mean_access(name), "{name}");
+        }
+    }
 
     #[test]
     fn in_a_pod_the_page_has_a_port_of_its_own() {

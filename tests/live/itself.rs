@@ -17,6 +17,7 @@ use loopwatch_testbed::wire::Wire;
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("itself::bad_file", bad_file),
+        test("itself::unreadable_file", unreadable_file),
         test("itself::unknown_flag", unknown_flag),
         test("itself::no_server_at_first", no_server_at_first),
         test("itself::unusable_kubeconfig", unusable_kubeconfig),
@@ -42,8 +43,7 @@ fn bad_file() {
     let plane = bed();
     for (index, (content, named)) in [
         ("settings: {dedline: 4s}", "deadline"),
-        ("listen: [", "YAML"),
-        ("\u{0}\u{1}\u{2}", "YAML"),
+        ("max_watchs: 3", "max_watches"),
         ("deadline: soon", "duration"),
     ]
     .into_iter()
@@ -74,6 +74,27 @@ fn bad_file() {
     }
 }
 
+/// Outside a Pod, a file may protect the port. Nobody can tell whether this one does.
+fn unreadable_file() {
+    let plane = bed();
+    for (index, content) in ["listen: [", "\u{0}\u{1}\u{2}"].into_iter().enumerate() {
+        let name = format!("unreadable-file-{index}");
+        let file = plane.directory().join(format!("{name}.yaml"));
+        std::fs::write(&file, content).expect("our own folder");
+
+        let config = format!("--config={}", file.display());
+        let mut sidecar = Sidecar::bare(plane, &name, &[&account(&name), &config]);
+        http::get(sidecar.port, "/livez").expect("alive");
+        for path in ["/metrics", "/", "/api/v1/findings"] {
+            let refused = http::get(sidecar.port, path).expect_err("closed");
+            assert!(refused.contains("503"), "{content:?} {path}: {refused}");
+        }
+
+        sidecar.process.assert_running();
+    }
+}
+
+/// A misspelt flag whose meaning is clear, and an invalid value.
 fn unknown_flag() {
     let plane = bed();
     let name = "unknown-flag";

@@ -107,7 +107,8 @@ impl ListEnvelope {
 }
 
 /// Splits a line into type and object. The fast path relies on the format of the API server, which
-/// writes the type first and no spaces, so that the object is parsed only once.
+/// writes the type first, the object last and no spaces, so that the object is parsed only once. With
+/// another key after the object, the object is undecodable.
 fn split(line: &[u8]) -> Result<(Cow<'_, str>, &[u8]), Failure> {
     let fast = || {
         let rest = line.strip_prefix(br#"{"type":""#)?.strip_suffix(b"}")?;

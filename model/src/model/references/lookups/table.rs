@@ -351,9 +351,9 @@ mod tests {
         while references.has_room(&held(1)) {
             references.insert(&hostile, held(1));
         }
-        assert_eq!(references.leaves_for(&hostile, &held(1)), None);
+        assert_eq!(references.leaves_for(&hostile, held(1).size()), None);
 
-        let leaves = references.leaves_for(&honest, &held(2)).expect("one that makes room");
+        let leaves = references.leaves_for(&honest, held(2).size()).expect("one that makes room");
         let left = references.remove(&hostile, leaves);
         assert_eq!((left.map(|held| held.slot), references.has_room(&held(2))), (Some(1), true));
     }
