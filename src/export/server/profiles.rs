@@ -4,6 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use axum::Json;
+use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -26,8 +27,9 @@ pub(super) async fn list(State(exporter): State<Arc<Exporter>>) -> Response {
 
 pub(super) async fn download(
     State(exporter): State<Arc<Exporter>>,
-    Path(name): Path<String>,
+    name: Result<Path<String>, PathRejection>,
 ) -> Response {
+    let Ok(Path(name)) = name else { return absent() }; // not UTF-8
     let (store, file) = (exporter.profiles(), name.clone());
     let content =
         blocking(move || store.as_ref().map_or(Ok(None), |store: &ProfileStore| store.read(&file)))
@@ -43,13 +45,14 @@ pub(super) async fn download(
 
             (headers, content).into_response()
         }
-        Ok(None) => (
-            StatusCode::NOT_FOUND,
-            Json(json!({ "error": "no such profile; see /api/v1/profiles" })),
-        )
-            .into_response(),
+        Ok(None) => absent(),
         Err(error) => unreadable(&error),
     }
+}
+
+fn absent() -> Response {
+    let error = json!({ "error": "no such profile; see /api/v1/profiles" });
+    (StatusCode::NOT_FOUND, Json(error)).into_response()
 }
 
 fn listed(dir: Value, profiles: &[KeptProfile]) -> Response {
