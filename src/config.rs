@@ -108,7 +108,7 @@ pub(crate) struct ClusterFlags {
     #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new())]
     pub context: Option<String>,
     /// Namespaces to watch [default: all that the account may read]
-    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', value_parser = NonEmptyStringValueParser::new())]
+    #[arg(long, short, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]
     pub namespace: Vec<String>,
     /// Namespaces not to watch, even if --namespace names them
     #[arg(long, value_name = "NAMESPACE", value_delimiter = ',', value_parser = namespace)]

@@ -258,21 +258,25 @@ fn the_old_name_of_from_still_works_and_is_hidden() {
 fn texts_of_a_dump_do_not_control_the_terminal() {
     let folder = tempfile::tempdir().expect("a folder");
     let dump = folder.path().join("dump\u{1b}[2J.json");
-    let objects = r#"{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"name":"web\u001b[31m","namespace":"a"}}
+    let objects = r#"{"apiVersion":"example.io/v1","kind":"Widget","metadata":{"name":"web\u001b[31m\u009b2J\u202e\u2028x","namespace":"a"}}
         {"apiVersion":"example.io/v1","kind":"Widget","metadata":{"namespace":"a"}}"#;
 
     std::fs::write(&dump, objects).expect("written");
     let dump = dump.to_str().expect("UTF-8");
 
     // The second one names a similar object.
-    for arguments in
-        [&["check", "--all", "--from", dump][..], &["explain", "--from", dump, "widget", "wed"]]
-    {
+    for arguments in [
+        &["check", "--all", "--from", dump][..],
+        &["check", "--all", "--from", dump, "-o", "json"],
+        &["check", "--all", "--from", dump, "-o", "yaml"],
+        &["explain", "--from", dump, "widget", "wed"],
+    ] {
         let output = loopwatch(arguments);
         let said = text(&output.stdout) + &text(&output.stderr);
 
         assert!(said.contains("no name"), "{said}");
-        assert!(!said.contains('\u{1b}'), "{said:?}");
+        let controls = ['\u{1b}', '\u{9b}', '\u{202e}', '\u{2028}'];
+        assert!(!said.contains(controls), "{arguments:?}: {said:?}");
     }
 }
 

@@ -46,6 +46,20 @@ fn parse_with(
     let (mut file, mut path, mut file_is_valid) = (None, None, true);
     let (mut unknown, mut is_unclear) = (None, false);
 
+    while let Some((position, flag)) = joined_short_flag(&arguments) {
+        let problem = format!(
+            "unexpected argument '{flag} …': a long flag begins with two dashes, and the value of a short one is the next argument"
+        );
+        if !runs {
+            return Err(clap::Error::raw(ErrorKind::UnknownArgument, problem));
+        }
+
+        arguments.remove(position);
+        is_unclear = true;
+        problems.push(config::closing(&problem));
+        unknown = Some((position, flag));
+    }
+
     loop {
         let command =
             config::with_file(command(&ignored), file.as_ref().unwrap_or(&File::default()));
@@ -95,6 +109,21 @@ fn parse_with(
         is_unclear |= closes;
         problems.push(if closes { config::closing(&problem) } else { problem });
     }
+}
+
+/// The position of the first argument of `run` with one dash and more than one letter, and its first
+/// letter: the rest may be secret. Users of programs in Go write long flags like this, and clap would
+/// read `-web-auth` as `-w eb-auth`.
+fn joined_short_flag(arguments: &[OsString]) -> Option<(usize, String)> {
+    let run = command_position(arguments).filter(|position| arguments[*position] == "run")?;
+    let is_joined = |argument: &OsString| {
+        let letters = argument.to_str().and_then(|text| text.strip_prefix('-')).unwrap_or_default();
+        let second = letters.chars().nth(1);
+        !letters.starts_with('-') && second.is_some_and(|second| second != '=')
+    };
+
+    let position = find(arguments, run + 1, is_joined)?;
+    Some((position, arguments[position].to_string_lossy().chars().take(2).collect()))
 }
 
 /// The problem with a file whose invalid part may be about access to the port.

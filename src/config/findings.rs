@@ -59,7 +59,13 @@ impl FromStr for OrphanAllow {
     }
 }
 
-/// Reads the rules. Returns the valid ones, and a problem for each invalid one.
+/// The maximum number of rules in a file, and of names in all of them together. Each detection looks at
+/// the rules.
+const MAX_RULES: usize = 200;
+const MAX_NAMES: usize = 1_000;
+
+/// Reads the rules. Returns the valid ones, and a problem for each invalid one. If there are too many,
+/// none is valid.
 pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<String>) {
     let (mut findings, mut problems) = (BTreeMap::new(), Vec::new());
     let entries = match value {
@@ -85,7 +91,27 @@ pub(super) fn read(value: Value) -> (BTreeMap<String, Vec<FindingRule>>, Vec<Str
         }
     }
 
+    if let Some(problem) = excess(&findings) {
+        return (BTreeMap::new(), vec![problem]);
+    }
+
     (findings, problems)
+}
+
+/// The problem with too many rules, or names in rules.
+fn excess(findings: &BTreeMap<String, Vec<FindingRule>>) -> Option<String> {
+    let rules = || findings.values().flatten();
+    let names = |selector: &Selector| selector.include.len() + selector.exclude.len();
+    let (count, named) = (
+        rules().count(),
+        rules().map(|rule| names(&rule.kinds) + names(&rule.namespaces)).sum::<usize>(),
+    );
+
+    (count > MAX_RULES || named > MAX_NAMES).then(|| {
+        format!(
+            "{FINDINGS_KEY}: {count} rules with {named} kinds and namespaces; the maximum is {MAX_RULES} rules with {MAX_NAMES}"
+        )
+    })
 }
 
 /// The valid rules of one finding. The value is one rule or a list.

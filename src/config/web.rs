@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::DEFAULT_UI_PORT;
-use super::spelling::nearest;
+use super::spelling::slip_of;
 use super::values::web_auth;
 
 /// Access over HTTP.
@@ -53,11 +53,11 @@ pub(crate) fn decides_access(flag: &str) -> bool {
     ACCESS.contains(&flag)
 }
 
-/// Whether an unknown name may be meant as such a flag: of the `known` ones, it is similar to none, or
-/// most similar to such a flag.
+/// Whether an unknown name may be meant as such a flag: unless it differs from another of the `known`
+/// ones only by a slip of the fingers.
 #[must_use]
 pub(crate) fn may_mean_access<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> bool {
-    nearest(name, known).is_none_or(decides_access)
+    slip_of(name, known).is_none_or(decides_access)
 }
 
 /// The problem with an invalid part that may be about access to the port.
@@ -106,6 +106,19 @@ mod tests {
             "tls",
             "tls-cert",
             "require-token",
+            "ui-auth",
+            "auth-token-file",
+            "tls-cert-file",
+            "client-ca-file",
+            "scrape-auth",
+            "notify-auth",
+            "secret-token",
+            "external-auth",
+            "expose-auth",
+            "export-protected",
+            "config-web-file",
+            "config.web",
+            "namespace-auth",
             "bogus",
             "x",
             "",
@@ -113,7 +126,8 @@ mod tests {
             assert!(may_mean_access(name), "{name}");
         }
 
-        for name in ["dedline", "max-watchs", "namespaces", "expose-iu", "object-serie"] {
+        for name in ["dedline", "max-watchs", "namespaces", "expose-iu", "object-serie", "chidlren"]
+        {
             assert!(!may_mean_access(name), "{name}");
         }
     }

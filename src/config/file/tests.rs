@@ -65,7 +65,7 @@ fn a_problem_names_the_mistake_and_the_correction() {
         ),
         ("deadline: [5m, soon]", "deadline: \"soon\" is not a duration"),
         ("deadline: widgets.example.io=5m", "deadline: expected GROUP/KIND"),
-        ("namespace: ''", "namespace: a value is required"),
+        ("namespace: ''", "namespace: expected the name of a namespace"),
         ("context: ''", "context: a value is required"),
         ("expose_ui: perhaps", "expose_ui: expected true or false"),
         ("kubeconfig: ''", "kubeconfig: a value is required"),

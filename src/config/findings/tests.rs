@@ -115,3 +115,21 @@ fn a_problem_names_the_rule_and_the_mistake() {
         );
     }
 }
+
+/// Each detection looks at the rules, and anybody who may write the ConfigMap can multiply them with
+/// aliases.
+#[test]
+fn too_many_rules_or_names_are_refused_together() {
+    let rules = |count, names: usize| {
+        let names: Vec<String> = (0..names).map(|number| format!("team-{number}-*")).collect();
+        let rule = format!("- {{enabled: false, namespaces: [{}]}}\n", names.join(", "));
+        parse(&format!("all:\n{}", rule.repeat(count)))
+    };
+
+    assert_eq!(rules(200, 5).1, Vec::<String>::new());
+    for (count, names) in [(201, 1), (2, 501)] {
+        let (findings, problems) = rules(count, names);
+        assert!(findings.is_empty() && problems.len() == 1, "{problems:?}");
+        assert!(problems[0].contains("the maximum is 200 rules with 1000"), "{problems:?}");
+    }
+}

@@ -35,7 +35,7 @@ pub(crate) fn capitalised(word: &str) -> String {
 #[must_use]
 pub(crate) fn controls_display(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// `3d4h`: the time since or until an instant.

@@ -1,6 +1,9 @@
 //! How to write a document: with which writer, how wide, and whether in colours.
 
+use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+
+use crate::export::view::controls_display;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OutputFormat {
@@ -39,9 +42,10 @@ impl OutputFormat {
         let json = json.trim_end();
         let mut text = match self {
             Self::Yaml => {
-                serde_saphyr::to_string(&serde_json::from_str::<serde_json::Value>(json)?)?
+                let json = json.replace(is_unsafe, "\u{fffd}");
+                serde_saphyr::to_string(&serde_json::from_str::<serde_json::Value>(&json)?)?
             }
-            _ => json.to_owned(),
+            _ => escaped(json),
         };
 
         if !text.ends_with('\n') {
@@ -49,6 +53,26 @@ impl OutputFormat {
         }
         Ok(text)
     }
+}
+
+/// Whether a character of a JSON document, which somebody else may have written, controls a terminal.
+/// JSON escapes those of ASCII, and a line feed may end the document.
+fn is_unsafe(character: char) -> bool {
+    !character.is_ascii() && controls_display(character)
+}
+
+/// Escapes such characters, which does not change the meaning of the document.
+fn escaped(json: &str) -> String {
+    let mut text = String::with_capacity(json.len() + 1);
+    for character in json.chars() {
+        if is_unsafe(character) {
+            let _ = write!(text, "\\u{:04x}", u32::from(character));
+        } else {
+            text.push(character);
+        }
+    }
+
+    text
 }
 
 /// Width in columns without a terminal: a readable line length.
