@@ -1,5 +1,5 @@
 # Each target checks one thing; `make check` runs them all, like CI.
-.PHONY: check quick fmt lint deny advisories test rules docs fuzz
+.PHONY: check quick fmt lint deny advisories test rules docs fuzz coverage
 
 check: fmt lint deny rules test
 
@@ -48,3 +48,7 @@ FOR ?= 5m
 fuzz:
 	cargo bolero test --package loopwatch-fuzz --engine libfuzzer --sanitizer NONE --profile fuzz \
 		-T $(FOR) --engine-args=-max_len=65536 --engine-args=-len_control=20 $(TARGET)
+
+# The line coverage of each parser by the corpora. Needs `rustup component add llvm-tools`.
+coverage:
+	fuzz/coverage
