@@ -192,6 +192,9 @@ pub struct ExplainedChange {
     pub part: String,
     /// The phase, the condition or the finalizer.
     pub name: String,
+    /// The old value, if it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub was: String,
     /// The new value, if it is known.
     pub value: String,
 }

@@ -107,6 +107,7 @@ pub(crate) fn explanation() -> Explanation {
             at: ago(Span::hours(76)),
             part: "phase".to_owned(),
             name: "Deleting".to_owned(),
+            was: String::new(),
             value: String::new(),
         }],
         timeline: vec![

@@ -99,9 +99,12 @@ fn found(event: &ExplainedEvent) -> TimelineEntry {
 }
 
 fn changed(seen: &ExplainedChange) -> TimelineEntry {
-    let ExplainedChange { at, part, name, value } = seen;
+    let ExplainedChange { at, part, name, was, value } = seen;
     let text = match part.as_str() {
         "phase" => format!("the phase became {name}"),
+        "condition" if !value.is_empty() => {
+            format!("condition {name} became {}, and was {}", capitalised(value), capitalised(was))
+        }
         _ if value.is_empty() => format!("{part} {name} changed"),
         _ => format!("{part} {name} {value}"),
     };
@@ -161,7 +164,8 @@ mod tests {
             at,
             part: "condition".to_owned(),
             name: "Ready".to_owned(),
-            value: String::new(),
+            was: "true".to_owned(),
+            value: "false".to_owned(),
         };
 
         explanation.changes = vec![seen];
@@ -170,6 +174,6 @@ mod tests {
         let about: Vec<&String> =
             texts.iter().filter(|text| text.starts_with("condition")).collect();
 
-        assert_eq!(about, ["condition Ready changed"]);
+        assert_eq!(about, ["condition Ready became False, and was True"]);
     }
 }

@@ -10,7 +10,7 @@ use crate::model::findings::detection::events_needed;
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::intern::{ConditionSet, Symbol};
 use crate::model::world::kinds::pace::Wait;
-use crate::model::world::store::{Flag, History, Obligation, Transitions};
+use crate::model::world::store::{Flag, History, Obligation, StatusChange, Transitions};
 use crate::observation::Condition;
 use crate::snapshot::{ConditionState, DeadlineSource};
 use crate::time::{Span, Timestamp};
@@ -184,8 +184,9 @@ impl ObjectContext<'_> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let window = self.settings.flap_window;
         let counted = history.transitions.iter().map(|t| {
-            let within = t.times.iter().filter(|time| time.after(window) > self.now);
-            (t, within.clone().count(), within.copied().next().unwrap_or(self.now))
+            let times = t.changes.iter().map(|change| change.at);
+            let within = times.filter(|at| at.after(window) > self.now);
+            (t, within.clone().count(), within.clone().next().unwrap_or(self.now))
         });
         let enough = self.threshold(FindingCode::ConditionFlapping, self.settings.flap_transitions);
 
@@ -255,7 +256,7 @@ impl ObjectContext<'_> {
         let flaps = history
             .transitions
             .iter()
-            .filter_map(|t| next(&mut t.times.iter().copied(), self.settings.flap_window));
+            .filter_map(|t| next(&mut t.changes.iter().map(|it| it.at), self.settings.flap_window));
 
         let phases =
             next(&mut history.phases.iter().map(|(at, _)| *at), self.settings.cycle_window);
@@ -304,11 +305,12 @@ impl ObjectContext<'_> {
         let phases = &history.phases;
         let rested = phases.iter().rposition(|(_, phase)| reading::is_resting_phase(phase));
         let left = phases.get(rested.map_or(0, |at| at + 1)).map_or(self.now, |(at, _)| *at);
-        let last_transition = history.transitions.iter().filter_map(|t| t.times.back()).max();
+        let last_transition =
+            history.transitions.iter().filter_map(|t| t.changes.back()).map(|last| last.at).max();
         let before = self.condition_sets.get(self.record.conditions);
         let now = update.view.conditions.iter().filter(|condition| condition.at.is_empty());
 
-        last_transition.is_none_or(|last| *last < left)
+        last_transition.is_none_or(|last| last < left)
             && ![update.old_verdict, update.verdict].contains(&Verdict::Failed)
             && reading::stands(before.iter().map(|c| (&*c.r#type, c.status)))
             && reading::stands(now.map(|c| (c.r#type.as_str(), c.status.as_str())))
@@ -349,7 +351,9 @@ impl ObjectContext<'_> {
                 continue;
             }
 
-            self.add_transition(condition, shown.map(|c| c.reason.clone()).unwrap_or_default());
+            let change = StatusChange { at: self.now, from, to: status };
+            let reason = shown.map(|c| c.reason.clone()).unwrap_or_default();
+            self.add_transition(condition, change, reason);
         }
 
         all_fit
@@ -379,16 +383,17 @@ impl ObjectContext<'_> {
     fn last_transition(&self, condition: &Arc<str>) -> Option<Timestamp> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let of = history.transitions.iter().find(|t| t.condition == *condition)?;
-        of.times.back().copied()
+        of.changes.back().map(|change| change.at)
     }
 
-    fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
+    fn add_transition(&mut self, condition: &Arc<str>, change: StatusChange, reason: String) {
         let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
         let Some(History { transitions, .. }) = self.history() else { return };
         if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
             // Conditions that have not changed recently do not flap, so the limit drops them first.
-            let recent =
-                |t: &Transitions| t.times.back().is_some_and(|at| at.after(half_window) > now);
+            let recent = |t: &Transitions| {
+                t.changes.back().is_some_and(|last| last.at.after(half_window) > now)
+            };
             transitions.retain(|t| t.condition == *condition || recent(t));
         }
 
@@ -396,7 +401,7 @@ impl ObjectContext<'_> {
             (transitions.len() < MAX_CONDITIONS_WITH_HISTORY).then(|| {
                 transitions.push(Transitions {
                     condition: condition.clone(),
-                    times: VecDeque::new(),
+                    changes: VecDeque::new(),
                     reasons: Vec::new(),
                 });
 
@@ -407,7 +412,7 @@ impl ObjectContext<'_> {
         let Some(entry) = position.and_then(|position| transitions.get_mut(position)) else {
             return;
         };
-        push_bounded(&mut entry.times, now);
+        push_bounded(&mut entry.changes, change);
         if !reason.is_empty() && entry.reasons.len() < 2 && !entry.reasons.contains(&reason) {
             entry.reasons.push(reason);
         }

@@ -11,7 +11,9 @@ use crate::model::output::family_tree;
 use crate::model::output::findings_by_object::FindingsByObject;
 use crate::model::output::snapshot::deletion_verdict;
 use crate::model::world::finalizer_actors::Actor;
-use crate::model::world::store::{Flag, History, Record, Slot, uid_text};
+use crate::model::world::store::{
+    Flag, History, Record, Slot, StatusChange, Transitions, uid_text,
+};
 use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::snapshot::{
     ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedObject,
@@ -220,7 +222,7 @@ impl Model {
         let history = hot.and_then(|hot| hot.history.as_deref());
         let changed = |name: &Arc<str>| {
             let of_condition = history?.transitions.iter().find(|t| t.condition == *name)?;
-            of_condition.times.back().copied()
+            of_condition.changes.back().map(|change| change.at)
         };
 
         // The model keeps the reason and the message only of the deciding condition, and only while
@@ -277,21 +279,25 @@ fn obligation(record: &Record) -> Option<ExplainedObligation> {
 }
 
 fn changes(history: &History) -> Vec<ExplainedChange> {
-    let change = |at: Timestamp, part: &str, name: &str, value: &str| ExplainedChange {
-        at,
-        part: part.to_owned(),
-        name: name.to_owned(),
-        value: value.to_owned(),
-    };
+    let change =
+        |at: Timestamp, part: &str, name: &str, (was, value): (&str, &str)| ExplainedChange {
+            at,
+            part: part.to_owned(),
+            name: name.to_owned(),
+            was: was.to_owned(),
+            value: value.to_owned(),
+        };
 
-    let phases = history.phases.iter().map(|(at, phase)| change(*at, "phase", phase, ""));
-    let conditions = history
-        .transitions
-        .iter()
-        .flat_map(|t| t.times.iter().map(|at| change(*at, "condition", &t.condition, "")));
+    let phases = history.phases.iter().map(|(at, phase)| change(*at, "phase", phase, ("", "")));
+    let of_condition = |t: &Transitions| {
+        let shown =
+            |seen: &StatusChange| change(seen.at, "condition", &t.condition, (seen.from, seen.to));
+        t.changes.iter().map(shown).collect::<Vec<_>>()
+    };
+    let conditions = history.transitions.iter().flat_map(of_condition);
     let finalizers = history.finalizers.iter().map(|f| {
         let value = if f.removed { "removed" } else { "added" };
-        change(f.at, "finalizer", &f.finalizer, value)
+        change(f.at, "finalizer", &f.finalizer, ("", value))
     });
 
     let mut changes: Vec<ExplainedChange> = phases.chain(conditions).chain(finalizers).collect();

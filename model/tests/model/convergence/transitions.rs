@@ -4,7 +4,7 @@ use loopwatch_model::observation::ConditionStatus;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
-use crate::lab::{Lab, Widget, unlearned};
+use crate::lab::{Lab, Widget, unlearned, widget_at};
 
 #[test]
 fn a_phase_that_lasts_too_long_is_stuck_and_the_missed_deadline_explains_it() {
@@ -138,6 +138,10 @@ fn a_condition_flaps_after_three_round_trips_but_not_after_two() {
 
     assert_eq!(lab.findings(), ["ConditionFlapping Widget team-a/web"]);
     assert!(lab.evidence().contains("condition Synced"), "{}", lab.evidence());
+
+    let explained = lab.model.explain(&widget_at("team-a", "web")).expect("visible");
+    let last = explained.changes.last().expect("a change");
+    assert_eq!((&*last.name, &*last.was, &*last.value), ("Synced", "false", "true"));
 
     lab.advance(Span::mins(30));
     lab.assert_no_findings();

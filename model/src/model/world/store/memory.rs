@@ -1,6 +1,6 @@
 //! The memory that each object takes, approximately, in bytes.
 
-use crate::model::world::store::hot::{Deletion, History, HotRecord};
+use crate::model::world::store::hot::{Deletion, History, HotRecord, StatusChange};
 use crate::model::world::store::record::Record;
 
 /// What an object takes in the indexes by name and by UID, with their free places.
@@ -65,7 +65,8 @@ impl History {
     fn memory(&self) -> usize {
         let transitions = self.transitions.iter().map(|transitions| {
             let reasons = transitions.reasons.iter().map(|reason| reason.len() + ENTRY);
-            transitions.times.len() * 8 + 3 * ENTRY + reasons.sum::<usize>()
+            let changes = transitions.changes.len() * size_of::<StatusChange>();
+            changes + 3 * ENTRY + reasons.sum::<usize>()
         });
         let finalizers = self.finalizers.iter().map(|change| change.finalizer.len() + 3 * ENTRY);
 

@@ -212,7 +212,8 @@ impl Record {
         deletion.for_each(shift);
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
-            history.transitions.iter_mut().flat_map(|t| &mut t.times).for_each(shift);
+            let changes = history.transitions.iter_mut().flat_map(|t| &mut t.changes);
+            changes.for_each(|change| shift(&mut change.at));
             history.finalizers.iter_mut().for_each(|change| shift(&mut change.at));
         }
 

@@ -132,6 +132,7 @@ fn hostile_text_about_an_object_is_escaped() {
     let change = ExplainedChange {
         part: text.clone(),
         name: text.clone(),
+        was: String::new(),
         value: text.clone(),
         ..Default::default()
     };
