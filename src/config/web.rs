@@ -34,9 +34,6 @@ pub(crate) struct WebFlags {
     pub is_unclear: bool,
 }
 
-/// The flags that decide who reaches the port of the metrics, and with what credentials.
-const ACCESS: [&str; 3] = ["listen", "web-auth", "web-config-file"];
-
 /// Whose tokens the port requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WebAuth {
@@ -45,6 +42,9 @@ pub(crate) enum WebAuth {
     /// Those that the API server authenticates and authorizes.
     Kubernetes,
 }
+
+/// The flags that decide who reaches the port of the metrics, and with what credentials.
+const ACCESS: [&str; 3] = ["listen", "web-auth", "web-config-file"];
 
 /// Whether a flag decides who reaches the port of the metrics.
 #[must_use]
