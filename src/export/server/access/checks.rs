@@ -3,7 +3,8 @@
 //!
 //! Three groups of checks do not wait for each other: those of credentials that were right before, of
 //! new ones, and of those that come from a peer whose credentials were wrong recently. Strangers who
-//! try many credentials thus delay a new client only by the first check of each of their addresses.
+//! try many credentials thus delay a new client only by the checks of each of their addresses that
+//! begin before its first verdict: as many as may run at the same time.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -32,12 +33,12 @@ pub(super) struct Checks {
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// How a client with credentials goes on.
+/// How loopwatch decides about credentials.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// With a verdict that is remembered.
+    /// It remembers the verdict.
     Remembered(Verdict),
-    /// With a check.
+    /// It has to run a check.
     Check(Check),
 }
 
