@@ -1,15 +1,9 @@
 //! loopwatch times every custom resource from spec change to Ready and alerts when one gets stuck.
 //!
-//! ```text
-//!  API server ──watch──▶                                     ┌─▶ /metrics ─▶ Prometheus ─▶ alerts/ dashboards/
-//!  recording ──replay──▶ sources ─Observation─▶ model ─Snapshot─▶ export ─┼─▶ page, JSON API
-//!  dump ────────read───▶      ▲                   │                       └─▶ terminal report
-//!                             └───────Probe───────┘   (questions of the model to the sources)
-//! ```
-//!
 //! `sources`, `recording` and `export` do I/O and can fail. The model, package `loopwatch-model`,
 //! only computes: it reads no clock, does no I/O, and returns the same result for the same
-//! observations, live or replayed.
+//! observations, live or replayed. `ARCHITECTURE.md` shows how the observations flow through these
+//! modules, and defines the terms.
 //!
 //! The library is not a public API. It exports the parts that the program, the tests and the
 //! benchmarks use, so that the compiler reports every other unused item. Read the modules in this

@@ -1,5 +1,5 @@
-//! What loopwatch asks the API server for, and why. loopwatch sends no request without a row in
-//! this table. The tables of permissions in the documents are generated from it, and a test compares
+//! The requests that loopwatch sends to the API server, and why. It sends none without a row in this
+//! table. The tables of permissions in the documents are generated from it, and a test compares
 //! the roles in `deploy/` with it.
 
 use std::borrow::Cow;
@@ -13,9 +13,12 @@ pub struct Need {
     pub feature: &'static str,
     /// The setting or the command that turns it on; `None` for what `loopwatch run` does by default.
     pub setting: Option<&'static str>,
+    /// The resources or paths that the requests name.
     pub asks: Asks,
     pub verbs: &'static [Verb],
+    /// Where the permission must hold.
     pub scope: Scope,
+    /// What the responses contain.
     pub contents: Contents,
     /// The purpose.
     pub why: &'static str,
@@ -412,7 +415,7 @@ const PREFIXES: [&str; 3] = ["watch", "proxy", "redirect"];
 const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
 
 impl Need {
-    /// Whether this row needs a request.
+    /// Whether a request belongs to this row.
     #[must_use]
     pub fn covers(&self, request: &Request<'_>) -> bool {
         let is_asked = match (self.asks, &request.target) {

@@ -788,8 +788,8 @@ fn run_reads_its_configuration_file_again_when_it_changes() {
     stop(child);
 }
 
-/// Whoever may write the ConfigMap of a Pod must not get the token of its account: not at the start,
-/// and not by a change of the file.
+/// Somebody who may write the ConfigMap of a Pod must not get the token of its account: not at the
+/// start, and not by a change of the file.
 #[test]
 fn a_file_in_a_pod_cannot_send_the_token_elsewhere() {
     let folder = tempfile::tempdir().expect("a folder");

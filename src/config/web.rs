@@ -35,9 +35,6 @@ pub(crate) struct WebFlags {
     pub is_unclear: bool,
 }
 
-/// The flags that decide who reaches the port of the metrics, and with what credentials.
-const ACCESS: [&str; 3] = ["listen", "web-auth", "web-config-file"];
-
 /// Whose tokens the port requires.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum WebAuth {
@@ -46,6 +43,9 @@ pub(crate) enum WebAuth {
     /// Those that the API server authenticates and authorizes.
     Kubernetes,
 }
+
+/// The flags that decide who reaches the port of the metrics, and with what credentials.
+const ACCESS: [&str; 3] = ["listen", "web-auth", "web-config-file"];
 
 /// Whether a flag decides who reaches the port of the metrics.
 #[must_use]
@@ -64,7 +64,7 @@ pub(crate) fn may_mean_access<'a>(name: &str, known: impl Iterator<Item = &'a st
 #[must_use]
 pub(crate) fn closing(problem: &str) -> String {
     format!(
-        "{problem}; this may be about access to the port, so the port serves only health checks until it is corrected"
+        "{problem}; this may be about access to the port, so the port serves only health checks until loopwatch restarts with a valid configuration"
     )
 }
 

@@ -1,10 +1,11 @@
-//! The HTTP server: a port for scrapers and probes, and a port on loopback for people.
+//! The HTTP server: in a Pod, a port for scrapers and probes, and a port on loopback for people;
+//! elsewhere, one port for both ([`Port`]).
 //!
 //! `/livez` and `/readyz` are open to all clients, and so is `/metrics` unless the user asks for
 //! authentication. The other paths show names of tenants' objects, so without `--expose-ui` the
-//! server limits them to clients on its own host, which includes `kubectl port-forward`. Profiles
-//! show the internals of the operator's program, so they are never open to other hosts. The table in
-//! `routes.rs` has the policy of each path.
+//! server shows them only to loopback, which includes `kubectl port-forward`, and in a Pod only on
+//! the port for people. Profiles show the internals of the operator's program, so they are never
+//! open to other hosts. The table in `routes.rs` has the policy of each path.
 
 mod exporter; // what all handlers share
 mod access; // what the port requires of its clients
@@ -13,7 +14,7 @@ mod api; // the JSON API
 mod client; // of a connection
 mod connections; // open connections, limited in number
 pub(crate) mod fuzzing; // entry points of the fuzz targets
-mod guard; // access control
+mod guard; // admits or refuses each request
 mod policy; // who may open a path
 mod listen; // a port
 mod pages; // the web pages

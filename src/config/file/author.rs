@@ -1,7 +1,7 @@
 //! Who can write the configuration file, and thus which keys it may set.
 //!
 //! In a Pod, the file is usually a ConfigMap. Many accounts may write ConfigMaps, and loopwatch
-//! has the rights of the operator. A key that decides where loopwatch connects would therefore
+//! has the permissions of the operator. A key that decides where loopwatch connects would therefore
 //! give each of these accounts the operator's token.
 
 use crate::config::variable;
@@ -16,7 +16,8 @@ pub(crate) enum Author {
     Cluster,
 }
 
-/// The flags that a file of the cluster may set: thresholds, limits, silences and the display. All
+/// The flags that a file of the cluster may set: thresholds, limits, silences, the display, and how
+/// much loopwatch reads of the cluster and the operator, within the permissions of its account. All
 /// other flags belong to the Pod's spec, including each new one.
 const FOR_THE_CLUSTER: [&str; 10] = [
     "children",

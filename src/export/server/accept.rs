@@ -1,5 +1,6 @@
-//! Serves connections. Every client in the cluster can reach this port, but `axum::serve` limits
-//! neither the number of connections nor the time that a request may take to arrive.
+//! Serves connections. Every client in the cluster can reach the port of the metrics, but
+//! `axum::serve` limits neither the number of connections nor the time that a request may take to
+//! arrive.
 
 use std::io;
 use std::net::SocketAddr;

@@ -45,8 +45,8 @@ enum WebState {
     /// There is none.
     #[default]
     Absent,
-    /// Not read yet, or never valid. The port serves only health checks, because it may require
-    /// credentials.
+    /// Not read yet, or never valid, or nobody knows whether there is one because a flag for access
+    /// is invalid. The port serves only health checks, because it may require credentials.
     Unknown,
     Valid(Arc<Web>),
 }
@@ -86,7 +86,7 @@ enum Credentials<'a> {
 }
 
 impl Access {
-    /// Closes the port to everything but health checks until the web configuration file is read.
+    /// Closes the port to everything but health checks until [`Access::set_web`].
     pub(crate) fn expect_web(&self) {
         *lock(&self.web) = WebState::Unknown;
     }

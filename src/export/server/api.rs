@@ -18,6 +18,55 @@ use crate::export::view::{
     explain_object, sorted_page,
 };
 
+/// Query parameters of `/api/v1/findings`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct FindingQuery {
+    /// The default is the largest limit.
+    limit: Option<usize>,
+    /// The continue token of the previous page.
+    r#continue: String,
+}
+
+/// Query parameters of `/api/v1/objects`. An empty parameter does not filter. `core` stands for the
+/// empty group name, and `kind` may also be `group/Kind`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ObjectQuery {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+    state: String,
+    /// Words that must each be part of the group, the kind, the namespace or the name.
+    search: String,
+    /// `state`, `age` or `name`, with `-` before it to reverse the order. Without it, the order has
+    /// no meaning, and the response needs fewer visits.
+    sort: String,
+    limit: Option<usize>,
+    /// The continue token of the previous page.
+    r#continue: String,
+    /// The token for the page before a place; only with `sort`.
+    before: String,
+}
+
+/// Query parameters of `/api/v1/explain`. Without `namespace`, the name must be unique.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(super) struct ExplainQuery {
+    group: String,
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+/// One page of a sorted list.
+pub(super) struct SortedList {
+    pub(super) filter: Filter,
+    pub(super) order: SortOrder,
+    pub(super) page: SortedPage,
+}
+
 /// Maximum number of objects in a response if the request sets no `limit`.
 const DEFAULT_LIMIT: usize = 100;
 /// Largest `limit` that a request can set.
@@ -34,18 +83,12 @@ const MAX_VISITED: usize = 100 * BATCH;
 /// Longest search text. loopwatch compares each of its words with many names.
 const LONGEST_SEARCH: usize = 256;
 
+/// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares
+/// each with many names.
+const LONGEST_NAME: usize = 512;
+
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
     Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
-}
-
-/// Query parameters of `/api/v1/findings`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct FindingQuery {
-    /// The default is the largest limit.
-    limit: Option<usize>,
-    /// The continue token of the previous page.
-    r#continue: String,
 }
 
 pub(super) async fn findings(
@@ -90,28 +133,6 @@ pub(super) async fn timeline(State(exporter): State<Arc<Exporter>>) -> Response 
     Json(json::timeline(&exporter.view.recent_past())).into_response()
 }
 
-/// Query parameters of `/api/v1/objects`. An empty parameter does not filter. `core` stands for the
-/// empty group name, and `kind` may also be `group/Kind`.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ObjectQuery {
-    group: String,
-    kind: String,
-    namespace: String,
-    name: String,
-    state: String,
-    /// Words that must each be part of the group, the kind, the namespace or the name.
-    search: String,
-    /// `state`, `age` or `name`, with `-` before it to reverse the order. Without it, the order has
-    /// no meaning, and the response needs fewer visits.
-    sort: String,
-    limit: Option<usize>,
-    /// The continue token of the previous page.
-    r#continue: String,
-    /// The token for the page before a place; only with `sort`.
-    before: String,
-}
-
 pub(super) async fn objects(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ObjectQuery>, QueryRejection>,
@@ -144,13 +165,6 @@ async fn listed(
     Ok((rows, next.map(|cursor| cursor.0.to_string())))
 }
 
-/// One page of a sorted list.
-pub(super) struct SortedList {
-    pub(super) filter: Filter,
-    pub(super) order: SortOrder,
-    pub(super) page: SortedPage,
-}
-
 /// Lists the objects that the query selects, the worst first by default.
 ///
 /// # Errors
@@ -164,20 +178,6 @@ pub(super) async fn sorted(exporter: &Exporter, query: ObjectQuery) -> Result<So
     let page = sorted_page(&*exporter.view, &filter, order, &edge, query.limit()).await;
 
     Ok(SortedList { filter, order, page })
-}
-
-/// Longest parameter of `/api/v1/explain`: a kind with its version and group. loopwatch compares
-/// each with many names.
-const LONGEST_NAME: usize = 512;
-
-/// Query parameters of `/api/v1/explain`. Without `namespace`, the name must be unique.
-#[derive(Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(super) struct ExplainQuery {
-    group: String,
-    kind: String,
-    namespace: String,
-    name: String,
 }
 
 pub(super) async fn explain(

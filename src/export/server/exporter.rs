@@ -1,5 +1,5 @@
-//! The shared state of all HTTP handlers: the view of the model, the export options, and
-//! loopwatch's own metrics.
+//! The shared state of all HTTP handlers: the view of the model, the export options, what the port
+//! requires of its clients, the operator's profiles, and loopwatch's own metrics.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -32,7 +32,9 @@ pub(crate) struct Exporter {
     pub(super) view: Arc<dyn View>,
     options: Mutex<ExportOptions>,
     pub(super) metrics: Arc<SelfMetrics>,
+    /// How many series scrapes have left out because of the limit on per-object series.
     series_dropped: AtomicU64,
+    /// The recording or dump that the model's state comes from, if any.
     input: Mutex<Input>,
     /// The profiles to download; `None` without a cluster.
     profiles: Mutex<Option<ProfileStore>>,
@@ -40,7 +42,7 @@ pub(crate) struct Exporter {
     traces: OnceLock<TraceExporter>,
     /// Whether loopwatch still works, perhaps after a rebuild.
     alive: AtomicBool,
-    /// Whether the Pod shares the loopback interface with its node.
+    /// Whether the Pod uses the network of its node, and thus shares its loopback interface.
     loopback_is_shared: AtomicBool,
     /// What the port of the metrics requires of its clients.
     access: Access,
@@ -91,6 +93,7 @@ impl Exporter {
         self.loopback_is_shared.store(true, Ordering::Relaxed);
     }
 
+    /// Whether strangers are on the loopback interface, so that a client on it may be anybody.
     pub(crate) fn loopback_is_shared(&self) -> bool {
         self.loopback_is_shared.load(Ordering::Relaxed)
     }

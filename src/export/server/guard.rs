@@ -1,4 +1,5 @@
-//! Controls access to paths.
+//! Admits or refuses each request, by the policy of its path and the place of its client.
+//! `access.rs` then checks credentials.
 //!
 //! A sidecar shares the network of its Pod, so a loopback peer is a container of the same Pod or a
 //! user who may port-forward to it. A container of the Pod may also forward requests of other hosts,

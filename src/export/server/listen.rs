@@ -1,4 +1,4 @@
-//! Opens the port.
+//! Opens a port.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -21,7 +21,7 @@ pub(crate) enum Port {
     Metrics,
     /// Everything, to clients on loopback only.
     Ui,
-    /// Both on one port, outside Pods.
+    /// Both on one port: outside Pods, and if `--ui-port` names the port of `--listen`.
     Both,
 }
 

@@ -15,7 +15,7 @@ pub(super) enum Refusal {
     LoopbackIsShared,
     /// The `Host` header does not name loopback.
     Host,
-    /// There is no valid web configuration file yet.
+    /// There is no valid web configuration file yet, or a flag for access is invalid.
     NotReady,
     /// The port requires TLS.
     NoTls,

@@ -26,6 +26,13 @@ struct Scrape {
     began: Instant,
 }
 
+/// The content encoding of a response.
+enum Encoder {
+    Plain,
+    Gzip(GzEncoder<Vec<u8>>),
+    Done,
+}
+
 pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: HeaderMap) -> Response {
     let text = |name: HeaderName| headers.get(name).and_then(|value| value.to_str().ok());
     let format = wanted_format(text(header::ACCEPT));
@@ -77,13 +84,6 @@ impl Scrape {
             }
         }
     }
-}
-
-/// The content encoding of a response.
-enum Encoder {
-    Plain,
-    Gzip(GzEncoder<Vec<u8>>),
-    Done,
 }
 
 impl Encoder {

@@ -43,22 +43,6 @@ pub(super) struct TurnLimits {
     pub(super) whole: Duration,
 }
 
-/// The longest time that a scraper can request for a whole response.
-const LONGEST: Duration = Duration::from_secs(60);
-
-/// The header in which Prometheus states how long it waits.
-const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
-
-/// Largest part of a body that the connection holds at once.
-const PART: usize = 64 * 1024;
-
-/// How much a body sends before it lets other tasks run. Otherwise, one that fills the empty buffers
-/// of a connection, which may be several megabytes, would stop all others meanwhile.
-const YIELD_AFTER: usize = 4 * PART;
-
-/// Time between two looks for slow clients while a request waits.
-const LOOK_EVERY: Duration = Duration::from_millis(50);
-
 #[derive(Debug)]
 struct Shared {
     limits: TurnLimits,
@@ -122,6 +106,22 @@ struct TurnBody {
     sent: usize,
     turn: Turn,
 }
+
+/// The longest time that a scraper can request for a whole response.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// The header in which Prometheus states how long it waits.
+const SCRAPE_TIMEOUT: &str = "x-prometheus-scrape-timeout-seconds";
+
+/// Largest part of a body that the connection holds at once.
+const PART: usize = 64 * 1024;
+
+/// How much a body sends before it lets other tasks run. Otherwise, one that fills the empty buffers
+/// of a connection, which may be several megabytes, would stop all others meanwhile.
+const YIELD_AFTER: usize = 4 * PART;
+
+/// Time between two looks for slow clients while a request waits.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Handles a request when its turn has come, and ends the turn with the response.
 pub(super) async fn take_turn(

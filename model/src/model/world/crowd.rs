@@ -22,12 +22,12 @@ struct Members<I> {
     size: usize,
 }
 
-/// How many items leave for another one at most. The largest item of any table takes less than this
-/// many of the smallest ones.
+/// The maximum number of items that leave for another one. In each table, the largest item takes less
+/// than this many of the smallest.
 pub(crate) const MAX_LEAVING: usize = 128;
 
-/// How many times the size of an item its group must be smaller than the one that makes room for
-/// it. With a smaller difference, two groups would take each other's places in turns.
+/// A group gets room from the largest one only if it is smaller by at least this many times the size
+/// of the new item. With a smaller difference, two groups would take each other's places in turns.
 const DIFFERENCE: usize = 2;
 
 impl<G, I> Default for Crowd<G, I> {

@@ -36,8 +36,9 @@ impl Departed {
         self.converged.len() * SIZE
     }
 
-    /// Adds an object that leaves now. Beyond `limit`, an earlier one of the namespace that has most
-    /// is forgotten, or else an earlier one of the same namespace.
+    /// Adds an object that leaves now; `spec` is the fingerprint of its UID and its spec. Beyond
+    /// `limit`, an earlier one of the namespace that has most is forgotten, or else an earlier one of
+    /// the same namespace.
     pub(crate) fn add(
         &mut self,
         limit: usize,

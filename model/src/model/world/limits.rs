@@ -113,7 +113,7 @@ pub(crate) const MAX_FINDING_EVENTS: usize = 10_000;
 /// The maximum number of namespaces and definitions that are being deleted at once.
 pub(crate) const MAX_TERMINATING_SCOPES: usize = 1_000;
 
-/// The maximum number of bad owners. Beyond it, further ones are only counted.
+/// The maximum number of bad owners. Beyond it, one of the namespace with most of them makes room.
 pub(crate) const MAX_BAD_OWNERS: usize = 5_000;
 
 /// The maximum number of children with unverified owners.
@@ -122,7 +122,7 @@ pub(crate) const MAX_UNVERIFIED_OWNERS: usize = 200_000;
 /// The maximum number of orphan candidates.
 pub(crate) const MAX_CANDIDATES: usize = 20_000;
 
-/// The maximum number of addresses with an answer or a question.
+/// The maximum number of lookups, with or without an answer.
 pub(crate) const MAX_LOOKUPS: usize = 20_000;
 
 /// The maximum number of steps of one trace.

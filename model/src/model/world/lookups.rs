@@ -16,7 +16,7 @@ use crate::model::world::store::{self, Slot};
 use crate::observation::{Dependent, ObjectView, Probe, WatchId};
 use crate::time::{Span, Timestamp};
 
-/// All reads.
+/// All lookups, with their answers.
 #[derive(Debug, Default)]
 pub(crate) struct Lookups {
     /// At most [`MAX_LOOKUPS`].
@@ -31,8 +31,8 @@ pub(crate) struct Lookups {
     next: [Timestamp; 2],
     /// When the timer that lets the sources take the next probe is due.
     pub(super) due: Option<Timestamp>,
-    /// Answers that are needed only briefly, in the order in which they arrived. They are forgotten
-    /// soon.
+    /// The lookups whose answers are forgotten after [`ASK_AGAIN`], in the order in which the answers
+    /// arrived.
     brief: VecDeque<(Timestamp, Arc<Probe>)>,
 }
 
@@ -274,7 +274,7 @@ impl Lookups {
         });
     }
 
-    /// Forgets the answers that arrived a minute ago, except those that a detector may need for
+    /// Forgets the answers that arrived more than a minute ago, except those that a detector may need for
     /// longer.
     pub(super) fn forget_brief(&mut self, now: Timestamp) {
         let before = now.shifted(-ASK_AGAIN.0);
@@ -313,7 +313,7 @@ impl Lookups {
         self.queue.range(first..).next().filter(|(place, _)| place.urgency == urgency)
     }
 
-    /// Removes and returns all addresses to read, whatever the time.
+    /// Removes and returns all probes, whatever the time.
     pub(crate) fn take_all(&mut self) -> Vec<Probe> {
         self.turns = Turns { number: self.turns.number, ..Turns::default() };
         let queue = std::mem::take(&mut self.queue);

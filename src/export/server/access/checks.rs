@@ -37,12 +37,12 @@ pub(super) struct Checks {
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
-/// How a client with credentials goes on.
+/// How loopwatch decides about credentials.
 #[derive(Debug)]
 pub(super) enum Entry {
-    /// With a verdict that is remembered.
+    /// It remembers the verdict.
     Remembered(Verdict),
-    /// With a check.
+    /// It has to run a check.
     Check(Check),
 }
 

@@ -13,7 +13,7 @@ use super::remembered::{Key, Remembered};
 use super::users::Users;
 use super::{Undecided, Verdict};
 
-/// Checks the passwords of whichever users the file has.
+/// Checks passwords against the users that the file has at the moment.
 #[derive(Debug)]
 pub(super) struct Passwords {
     remembered: Arc<Remembered>,

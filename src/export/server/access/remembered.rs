@@ -60,8 +60,9 @@ impl Remembered {
         lock(&self.verdicts).get(&key).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
     }
 
-    /// Remembers a verdict, perhaps instead of another one. A refusal never replaces a permission,
-    /// so a stranger with many wrong credentials does not slow down others.
+    /// Remembers a verdict. If the table is full, another verdict makes room. Only credentials that
+    /// are allowed take the place of others that are, so a stranger with many wrong credentials does
+    /// not slow down others.
     pub(super) fn put(&self, key: Key, verdict: Verdict) {
         let mut verdicts = lock(&self.verdicts);
         if verdicts.len() >= MAX && !verdicts.contains_key(&key) {

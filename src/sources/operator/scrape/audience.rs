@@ -102,14 +102,14 @@ async fn ask(url: &HttpUrl, pod: IpAddr, view: &MetricsView) -> Answer {
     let mut client = Reach { own: Some(pod), ..Reach::default() }.client(there);
     let shown = client.shown();
     let Attempt { result, took, .. } = client.get(LIMITS, |_| Sniffer::default()).await;
-    let is_answer = result.as_ref().err().is_none_or(is_answer);
+    let has_answered = result.as_ref().err().is_none_or(is_answer);
     let why_not = match result {
         Ok(sniffer) if sniffer.content() >= wanted(view) => None,
         Ok(_) => Some("other metrics".to_owned()),
         Err(failure) => Some(describe(&failure)),
     };
 
-    let holds = if is_answer { HOLDS } else { UNANSWERED_HOLDS };
+    let holds = if has_answered { HOLDS } else { UNANSWERED_HOLDS };
     Answer {
         pod,
         started,
