@@ -53,6 +53,13 @@ fn settings() -> Value {
     }))
 }
 
+/// The confidence that `ReconcileFailing` must have. Refused writes of any controller of the operator, such as
+/// those of a twin whose cache is old, may explain as many errors.
+fn confidence(failing: &ShownFinding) -> &'static str {
+    let count = |key| failing.evidence(key).as_u64().unwrap_or_default();
+    if count("conflicts") * 10 >= count("errors") * 9 { "suspected" } else { "confirmed" }
+}
+
 /// All reconciles of a controller fail. Near miss: three fail, and the next one succeeds.
 fn failing() {
     let case = Case::scraping("loop-failing", &settings(), 2);
@@ -79,7 +86,7 @@ fn failing() {
     let (failing, _) = expect_while_twin_works(&case, "ReconcileFailing", "widget");
 
     assert_eq!(failing.severity(), "warning", "{failing}");
-    assert_eq!(failing.0["confidence"], "confirmed", "{failing}");
+    assert_eq!(failing.0["confidence"], confidence(&failing), "{failing}");
     assert!(failing.evidence("errors").as_u64() >= Some(3), "{failing}");
     assert!(failing.evidence("failing_for").as_f64() >= Some(THRESHOLD.as_secs_f64()), "{failing}");
     assert_eq!(failing.evidence("skipped_objects"), 1, "{failing}");
