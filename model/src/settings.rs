@@ -46,6 +46,16 @@ pub struct Settings {
     /// The percentage of the objects of a kind that must fail at once before the kind counts as
     /// failing.
     pub failing_percent: u32,
+    /// The number of objects of a kind that must have a finding at once before the finding pages,
+    /// instead of opening a ticket. If the kind has objects in several namespaces, they must be in at
+    /// least two.
+    pub page_objects: u32,
+    /// The percentage of the objects of a kind that must have a finding at once before the finding
+    /// pages. At least two objects must have it.
+    pub page_percent: u32,
+    /// How long a finding about fewer objects must be open before it pages. An hour is enough to look
+    /// at a ticket first.
+    pub page_after: Span,
     /// The sliding window in which transitions of a condition are counted.
     pub flap_window: Span,
     /// The number of transitions within the window, without a spec change, that counts as flapping.
@@ -351,6 +361,9 @@ impl Default for Settings {
             regressed_after: Span::mins(5),
             failing_objects: 3,
             failing_percent: 50,
+            page_objects: 3,
+            page_percent: 50,
+            page_after: Span::hours(1),
             flap_window: Span::mins(30),
             flap_transitions: 6,
             cycle_window: Span::mins(30),

@@ -16,9 +16,10 @@ pub struct FindingInfo {
     pub severity: Severity,
     /// The kind of alert that it raises.
     pub alert: Alert,
-    /// One sentence that states the problem. Without the full stop, it is also the summary of the
-    /// alert.
+    /// One sentence that states the problem.
     pub meaning: &'static str,
+    /// The problem in a few words that follow the name of the subject, in titles of alerts.
+    pub title: &'static str,
     /// A similar case that is not this finding.
     pub near_miss: &'static str,
     /// The keys of its evidence, most important first.
@@ -108,6 +109,7 @@ pub enum Explainer {
 macro_rules! findings {
     ($( $code:ident $area:ident $severity:ident $alert:ident {
         meaning: $meaning:literal,
+        title: $title:literal,
         near_miss: $near:literal,
         evidence: [$($key:literal),*],
         settings: [$($setting:literal),*],
@@ -129,6 +131,7 @@ macro_rules! findings {
             severity: Severity::$severity,
             alert: Alert::$alert,
             meaning: $meaning,
+            title: $title,
             near_miss: $near,
             evidence: &[$($key),*],
             settings: &[$($setting),*],
@@ -142,15 +145,17 @@ macro_rules! findings {
 findings! {
     FinalizerOwnerAbsent Deletion Critical Page {
         meaning: "The object is being deleted, but the controller that removes its finalizer is gone.",
+        title: "blocked in deletion by a controller that is gone",
         near_miss: "A controller that is only restarting, or one that loopwatch has never seen alive or cannot see: then the finding is FinalizerStuck.",
         evidence: ["actor", "finalizers", "terminating_for", "last_seen", "absent_for"],
-        settings: ["owner_absent_after"],
+        settings: ["owner_absent_after", "page_objects", "page_percent", "page_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
-        advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak.",
+        advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak. The finding is critical only if it concerns many objects of the kind, lasts long, or concerns an object that is marked as critical.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
     FinalizerStuck Deletion Warning Ticket {
         meaning: "The object is being deleted, but no controller removes its finalizers.",
+        title: "stuck in deletion",
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         settings: ["finalizer_stuck_after", "learn_after"],
@@ -160,33 +165,37 @@ findings! {
     }
     DeletionBlockedByDependent Deletion Warning Ticket {
         meaning: "The object is being deleted, but another object that must be deleted first is stuck.",
+        title: "blocked in deletion by another object",
         near_miss: "A foreground deletion whose dependents disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "chain", "terminating_for", "last_progress"],
         settings: ["finalizer_stuck_after"],
         explained_by: [Blocker(FinalizerOwnerAbsent), Blocker(FinalizerStuck), Blocker(DeletionBlockedByDependent)],
-        advice: "The blocker in the evidence is the last object of the chain. Find out why its finalizers stay; the other objects of the chain follow by themselves.",
+        advice: "The blocker is the last object of the chain. Find out why its finalizers stay; the other objects of the chain follow by themselves.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
     FinalizerLost Deletion Warning Ticket {
         meaning: "A finalizer disappeared from an object that is not being deleted, and its own controller did not remove it.",
+        title: "missing a finalizer",
         near_miss: "A controller that removes its own finalizer because the object no longer needs a cleanup.",
         evidence: ["finalizer", "actor", "removed_by", "lost_at"],
         settings: [],
         explained_by: [Subject(FinalizerFlapping)],
-        advice: "The writer in the evidence probably replaced the whole list of finalizers by an update with an old copy of the object. It should use a patch, or an update that fails on conflicts. Until the finalizer is back, a deletion of the object skips the cleanup.",
+        advice: "The last writer of the object probably replaced the whole list of finalizers by an update with an old copy of the object. It should use a patch, or an update that fails on conflicts. Until the finalizer is back, a deletion of the object skips the cleanup.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.finalizers}' --show-managed-fields",
     }
     FinalizerFlapping Deletion Warning Ticket {
         meaning: "A finalizer is removed and added again and again.",
+        title: "losing and regaining a finalizer",
         near_miss: "A finalizer that is removed once and added once, for example because a feature was switched off and on.",
         evidence: ["finalizer", "returns", "window", "writers"],
         settings: ["finalizer_returns", "flap_window"],
         explained_by: [],
-        advice: "Two controllers disagree about the finalizer, or one of them removes it and adds it again in the next reconcile. The writers in the evidence show which.",
+        advice: "Two controllers disagree about the finalizer, or one of them removes it and adds it again in the next reconcile. `loopwatch explain` shows the writers.",
         command: "kubectl get {resource} {name}{in_namespace} -w -o jsonpath='{.metadata.finalizers}'",
     }
     CleanupSlow Deletion Info None {
         meaning: "The cleanup of the object takes much longer than usual for its finalizer.",
+        title: "slow to clean up",
         near_miss: "A kind whose cleanups always take that long.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
         settings: ["cleanup_slow_after", "learn_after"],
@@ -196,24 +205,27 @@ findings! {
     }
     NamespaceStuck Deletion Warning Ticket {
         meaning: "The namespace is being deleted, but objects of the operator block it.",
+        title: "stuck in deletion",
         near_miss: "A namespace that is blocked only by objects of other operators, or one whose objects disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
         settings: ["finalizer_stuck_after"],
         explained_by: [Blocker(FinalizerOwnerAbsent), Blocker(FinalizerStuck), Blocker(DeletionBlockedByDependent)],
-        advice: "The blocker in the evidence is one of the objects that remain. Find out why its finalizers stay. Do not remove the finalizer of the namespace: its objects would remain in the API server, and their resources would leak.",
+        advice: "The blocker is one of the objects that remain. Find out why its finalizers stay. Do not remove the finalizer of the namespace: its objects would remain in the API server, and their resources would leak.",
         command: "kubectl get namespace {name} -o jsonpath='{.status.conditions}'",
     }
     DefinitionStuck Deletion Warning Ticket {
         meaning: "The custom resource definition is being deleted, but objects of its kind remain.",
+        title: "stuck in deletion",
         near_miss: "A definition whose last objects disappear one by one.",
         evidence: ["blocker", "blocker_finalizers", "actor", "objects", "conditions", "terminating_for"],
         settings: ["finalizer_stuck_after"],
         explained_by: [Blocker(FinalizerOwnerAbsent), Blocker(FinalizerStuck), Blocker(DeletionBlockedByDependent)],
-        advice: "The blocker in the evidence is one of the objects that remain. Its controller must run until all of them are gone, so uninstall the operator only after its definitions.",
+        advice: "The blocker is one of the objects that remain. Its controller must run until all of them are gone, so uninstall the operator only after its definitions.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.conditions}'",
     }
     OwnerMissing Ownership Warning Ticket {
         meaning: "An owner reference names an object that does not exist, so the garbage collector deletes the child.",
+        title: "owned by an object that does not exist",
         near_miss: "A child whose owner has just been deleted: the garbage collector is about to delete both.",
         evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
         settings: ["owner_missing_after", "hazard_kept_for"],
@@ -223,6 +235,7 @@ findings! {
     }
     OwnerReplaced Ownership Warning Ticket {
         meaning: "An owner reference has the UID of an earlier object of the same name, so the garbage collector deletes the child.",
+        title: "owned by an object that was replaced",
         near_miss: "A child of an owner that was deleted and created again a moment ago: the garbage collector is about to delete the old child.",
         evidence: ["owner", "owner_uid", "current_uid", "writer", "collected_after", "times"],
         settings: ["owner_missing_after", "hazard_kept_for"],
@@ -232,15 +245,17 @@ findings! {
     }
     OwnerUnresolvable Ownership Warning Ticket {
         meaning: "An owner reference cannot be resolved, so the garbage collector never deletes the child.",
+        title: "owned by an object that cannot be found",
         near_miss: "An owner of a kind that loopwatch may not read: loopwatch then does not judge the reference.",
         evidence: ["owner", "owner_uid", "reason", "writer", "collected_after", "times"],
         settings: ["hazard_kept_for"],
         explained_by: [],
-        advice: "The reason in the evidence shows what is wrong: the API server serves no such kind, or not in this version, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
+        advice: "`loopwatch explain` shows the reason: the API server serves no such kind, or not in this version, or the child has no namespace but its owner has one. Correct the operator, and delete the children that it leaves behind.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.ownerReferences}'",
     }
     CrossNamespaceOwner Ownership Warning Ticket {
         meaning: "An owner reference names an object in another namespace, so the garbage collector deletes the child.",
+        title: "owned by an object in another namespace",
         near_miss: "An owner without a namespace, which may own objects in all namespaces, or an owner that is only named in an annotation.",
         evidence: ["owner", "owner_namespace", "owner_uid", "writer", "collected_after", "times"],
         settings: ["hazard_kept_for"],
@@ -250,6 +265,7 @@ findings! {
     }
     OwnerCycle Ownership Warning Ticket {
         meaning: "Owner references form a cycle, so the garbage collector never deletes any of these objects by itself.",
+        title: "in a cycle of owner references",
         near_miss: "A long chain of owners that ends, or an object with several owners.",
         evidence: ["cycle", "length", "writer", "collected_after", "times"],
         settings: [],
@@ -259,6 +275,7 @@ findings! {
     }
     Orphan Ownership Warning Ticket {
         meaning: "The object belongs to the operator but has no owner, so nobody deletes it.",
+        title: "orphaned",
         near_miss: "An object that a deletion with orphan policy or the operator itself has released, or a volume, which are only suspected; a child that a restore has brought before its owner; the operator's own state; an object of an allowed kind or namespace, or of somebody else.",
         evidence: ["reason", "former_owner", "writer", "siblings", "orphan_for"],
         settings: ["orphan_after", "orphan_unseen_after", "orphan_siblings"],
@@ -268,6 +285,7 @@ findings! {
     }
     LogicalOwnerMissing Ownership Warning Ticket {
         meaning: "Annotations or labels of the object name an owner that no longer exists.",
+        title: "left behind by an owner that is gone",
         near_miss: "An owner that loopwatch may not read, or one that is being created.",
         evidence: ["owner", "named_by", "missing_for"],
         settings: ["orphan_after"],
@@ -277,15 +295,17 @@ findings! {
     }
     DanglingReference References Warning Ticket {
         meaning: "The spec refers to an object that does not exist.",
+        title: "referring to an object that does not exist",
         near_miss: "An optional reference, an object that the operator creates itself or that the object has long been ready without, one in another cluster, or one that loopwatch may not read.",
         evidence: ["reference", "target", "missing_for", "signal"],
         settings: ["dangling_after"],
         explained_by: [],
-        advice: "Create the object that the evidence names, or correct the reference.",
+        advice: "Create the missing object, which `loopwatch explain` names, or correct the reference.",
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
     SoftDeleteLingering References Warning Ticket {
         meaning: "The object is soft-deleted but still exists after a long time, or a finalizer for soft deletion remains although soft deletion is off.",
+        title: "soft-deleted but still present",
         near_miss: "An object that was soft-deleted less than a day ago, or one for which soft deletion is only switched on.",
         evidence: ["phase", "marked_by", "deleted_at", "marked_for", "threshold", "problem"],
         settings: ["soft_deleted_after", "finalizer_stuck_after"],
@@ -295,6 +315,7 @@ findings! {
     }
     StaleConfiguration References Info None {
         meaning: "A ConfigMap or Secret changed, but Pods that read it only at their start are older than the change.",
+        title: "running with an old configuration",
         near_miss: "A volume, which the kubelet updates, or a workload that rolled after the change.",
         evidence: ["configuration", "changed_at", "pods", "oldest_pod"],
         settings: ["stale_after"],
@@ -304,24 +325,27 @@ findings! {
     }
     Unacknowledged Convergence Critical Page {
         meaning: "The operator has not acknowledged the latest spec change within the deadline.",
+        title: "not acknowledged",
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
-        settings: ["deadline", "unacknowledged_early_after", "learn_after"],
+        settings: ["deadline", "unacknowledged_early_after", "learn_after", "page_objects", "page_percent", "page_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog), Subject(PoisonObject)],
-        advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
+        advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event. The finding is critical only if the operator ignores many objects of the kind, one object for long, or one that is marked as critical.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
     Overdue Convergence Warning Ticket {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
+        title: "not converged",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         settings: ["deadline", "learn_after"],
         explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
-        advice: "The signal in the evidence shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
+        advice: "`loopwatch explain` shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
     Failing Convergence Critical Page {
         meaning: "Many objects of one kind fail at once, for a cause that is not in their specs.",
+        title: "failing",
         near_miss: "Objects with invalid specs: each of them fails after its own spec change, for a reason of its own or in the same namespace, or other changes converge.",
         evidence: ["failed", "rejected", "objects", "namespaces", "reason", "examples"],
         settings: ["failing_objects", "failing_percent", "settle"],
@@ -331,6 +355,7 @@ findings! {
     }
     Regressed Convergence Warning Ticket {
         meaning: "The object was converged and no longer is, without a spec change.",
+        title: "no longer converged",
         near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "signal", "message", "waits_for", "lost_for", "threshold"],
         settings: ["regressed_after", "phase_stuck_after", "deadline"],
@@ -340,6 +365,7 @@ findings! {
     }
     PhaseStuck Convergence Warning Ticket {
         meaning: "The object has stayed in a transitional phase for too long.",
+        title: "stuck in its phase",
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["last_warning", "phase", "in_phase_for", "threshold"],
         settings: ["phase_stuck_after", "deadline"],
@@ -349,24 +375,27 @@ findings! {
     }
     PhaseCycling Convergence Warning Ticket {
         meaning: "The object keeps returning to the same phases without a spec change.",
+        title: "cycling through its phases",
         near_miss: "A rollout: after each spec change, an object may pass through every phase once.",
         evidence: ["phases", "returns", "window"],
         settings: ["cycle_returns", "cycle_window"],
         explained_by: [],
-        advice: "Either two steps of the operator undo each other, or a step fails and the operator starts again. The phases in the evidence show which steps.",
+        advice: "Either two steps of the operator undo each other, or a step fails and the operator starts again. The object's timeline on the page of loopwatch shows which steps.",
         command: "kubectl get {resource} {name}{in_namespace} -w",
     }
     ConditionFlapping Convergence Warning Ticket {
         meaning: "A condition keeps changing its status without a spec change.",
+        title: "with a flapping condition",
         near_miss: "A condition that changes once per rollout, or a condition that only describes load, such as Active.",
         evidence: ["condition", "transitions", "window", "reasons"],
         settings: ["flap_transitions", "flap_window"],
         explained_by: [Subject(PhaseCycling)],
-        advice: "A probe may be close to its limit, or two controllers may write conflicting values. Compare the reasons in the evidence.",
+        advice: "A probe may be close to its limit, or two controllers may write conflicting values. Compare the reasons in the object's timeline on the page of loopwatch.",
         command: "kubectl get {resource} {name}{in_namespace} -w",
     }
     ConditionMalformed Convergence Info None {
         meaning: "The operator writes conditions that violate the Kubernetes API conventions, so tools misread them.",
+        title: "with malformed conditions",
         near_miss: "Unusual but readable forms, such as conditions in a map keyed by type, or boolean statuses.",
         evidence: ["lints", "objects", "examples"],
         settings: [],
@@ -376,6 +405,7 @@ findings! {
     }
     StatusLag Convergence Warning Ticket {
         meaning: "The operator writes the status, but observedGeneration lags behind the spec.",
+        title: "with an outdated observedGeneration",
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
         settings: ["deadline", "learn_after"],
@@ -385,6 +415,7 @@ findings! {
     }
     NeverRecovered Convergence Warning Ticket {
         meaning: "The spec was reverted to one that had converged before, but the object has not recovered.",
+        title: "not recovered from a bad spec",
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "took_then", "waiting_for", "signal", "message"],
         settings: ["recover_factor", "recover_at_least", "deadline"],
@@ -394,24 +425,27 @@ findings! {
     }
     OperatorDown Operator Critical Page {
         meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
+        title: "down",
         near_miss: "An operator that is scaled to zero, one that is being rolled out or has never started, or one that loopwatch cannot see.",
         evidence: ["signs", "absent_for", "last_seen", "waiting_changes", "message"],
         settings: ["operator_down_after", "owner_absent_after", "operator_start_within", "partly_down_after", "stopped_after"],
         explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop), Outage(ApiErrors)],
-        advice: "Start the operator again. The signs in the evidence show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
+        advice: "Start the operator again. The signs show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
         command: "kubectl get deployments,statefulsets,pods{in_namespace} -o wide",
     }
     RestartLoop Operator Critical Page {
         meaning: "The operator's container restarts again and again.",
+        title: "restarting again and again",
         near_miss: "A rollout, which replaces Pods, a single restart of each of several Pods, or a container that ends twice a day.",
         evidence: ["pod", "affected", "container", "restarts", "window", "pattern", "reason", "exit_code", "message"],
         settings: ["restarts", "restart_window"],
         explained_by: [Subject(StartupOutOfMemory), Outage(ApiErrors)],
-        advice: "Read the last lines of the log of the container that ended, and the reason in the evidence. The finding is critical only while the operator does not run.",
+        advice: "Read the last lines of the log of the container that ended, and the reason of its end. The finding is critical only while the operator does not run.",
         command: "kubectl describe pods{in_namespace}",
     }
     StartupOutOfMemory Operator Critical Page {
         meaning: "The kernel kills the operator for its memory soon after each start.",
+        title: "killed for its memory at each start",
         near_miss: "A container that is killed for another reason, with exit code 137 but without OOMKilled, or one that ran for long before it was killed.",
         evidence: ["pod", "kills", "lived_for", "memory_limit", "message"],
         settings: ["startup_kills", "startup_within", "restart_window"],
@@ -421,6 +455,7 @@ findings! {
     }
     LeaderAbsent Operator Warning Ticket {
         meaning: "Pods of the operator run, but nobody renews one of its leases, so nobody does the work that needs this lease.",
+        title: "without a leader",
         near_miss: "A change of the leader, or an operator that never had a lease.",
         evidence: ["lease", "last_holder", "absent_for", "renewed_leases", "running_pods"],
         settings: ["leader_absent_after"],
@@ -430,6 +465,7 @@ findings! {
     }
     LeaderFlapping Operator Warning Ticket {
         meaning: "The leader of the operator keeps changing.",
+        title: "changing its leader again and again",
         near_miss: "A rollout, or Pods that are deleted or evicted.",
         evidence: ["lease", "holder", "transitions", "window"],
         settings: ["leader_transitions", "leader_window"],
@@ -439,6 +475,7 @@ findings! {
     }
     ReconcileFailing Operator Warning Ticket {
         meaning: "The reconciles of a controller fail without a single success.",
+        title: "failing all its reconciles",
         near_miss: "Errors beside successes (ReconcileErrors), or conflicts, which the operator repeats at once.",
         evidence: ["instance", "errors", "conflicts", "failing_for", "skipped_objects"],
         settings: ["reconcile_failing_after", "reconcile_errors"],
@@ -448,6 +485,7 @@ findings! {
     }
     ReconcileErrors Operator Info None {
         meaning: "Several reconciles of a controller have failed, although others succeed.",
+        title: "failing some of its reconciles",
         near_miss: "A controller of which no reconcile succeeds: then the finding is ReconcileFailing, too.",
         evidence: ["instance", "errors", "conflicts", "window"],
         settings: ["reconcile_errors", "reconcile_failing_after"],
@@ -457,6 +495,7 @@ findings! {
     }
     ReconcileStuck Operator Warning Ticket {
         meaning: "A reconcile has been running for much longer than usual.",
+        title: "stuck in a reconcile",
         near_miss: "A controller whose reconciles usually take that long.",
         evidence: ["waits_in", "instance", "running_for", "usual", "threshold"],
         settings: ["reconcile_stuck_after", "reconcile_stuck_factor"],
@@ -466,6 +505,7 @@ findings! {
     }
     ReconcilePanicking Operator Warning Ticket {
         meaning: "Reconciles of a controller panic.",
+        title: "panicking",
         near_miss: "A reconcile that returns an error.",
         evidence: ["instance", "panics", "last_panic", "window"],
         settings: ["restart_window"],
@@ -475,6 +515,7 @@ findings! {
     }
     WorkersSaturated Operator Warning Ticket {
         meaning: "All workers of a controller are busy, and objects wait.",
+        title: "with all workers busy",
         near_miss: "Busy workers while nothing waits, the minutes after the start of the operator, or one usual long reconcile of a controller with a single worker.",
         evidence: ["instance", "workers", "queue_depth", "saturated_for"],
         settings: ["workers_saturated_after"],
@@ -484,6 +525,7 @@ findings! {
     }
     QueueBacklog Operator Warning Ticket {
         meaning: "The queue of a controller is long and does not shrink, or has been growing for long.",
+        title: "with a long queue",
         near_miss: "The long queue after the start of the operator, which shrinks.",
         evidence: ["waits_in", "instance", "queue_depth", "threshold", "backlog_for", "growth", "window"],
         settings: ["queue_backlog", "queue_backlog_after", "queue_growth_window"],
@@ -493,6 +535,7 @@ findings! {
     }
     PoisonObject Operator Warning Ticket {
         meaning: "The operator crashes again and again since the spec of this object changed, and never acknowledges the change.",
+        title: "crashing the operator",
         near_miss: "An object that changed before a crash for another reason, such as a kill for memory or a failure of the API server.",
         evidence: ["restarts", "panics", "last_crash", "unacknowledged_for"],
         settings: ["poison_crashes"],
@@ -502,6 +545,7 @@ findings! {
     }
     Starved Operator Warning Ticket {
         meaning: "The operator does not acknowledge a spec change, although it has acknowledged later changes of many other objects of the kind.",
+        title: "passed over by the operator",
         near_miss: "An operator that works through many objects in order, is slow for all of them, or does nothing at all.",
         evidence: ["acknowledged_others", "waiting_for", "usual", "threshold"],
         settings: ["starved_after", "starved_others", "learn_after"],
@@ -511,6 +555,7 @@ findings! {
     }
     InformerNotSynced Operator Warning Ticket {
         meaning: "Objects wait, but a controller has not begun any reconcile since the operator started, probably because an informer does not sync.",
+        title: "without a reconcile since its start",
         near_miss: "A large cache that is still filling, a standby, or a controller without work.",
         evidence: ["instance", "queue_depth", "waiting_for"],
         settings: ["informer_sync_within"],
@@ -520,6 +565,7 @@ findings! {
     }
     ApiForbidden Operator Warning Ticket {
         meaning: "The API server denies requests of the operator.",
+        title: "denied requests by the API server",
         near_miss: "A few denied requests at the start, with which the operator tests its permissions, or a role that is missing for a moment.",
         evidence: ["requests", "percent", "window", "missing"],
         settings: ["forbidden_requests", "api_window", "source_failing_after"],
@@ -529,6 +575,7 @@ findings! {
     }
     ApiErrors Operator Critical Page {
         meaning: "Many requests of the operator to the API server fail.",
+        title: "failing in its requests to the API server",
         near_miss: "Conflicts and missing objects, which are part of normal work, or a short restart of the API server.",
         evidence: ["requests", "percent", "window"],
         settings: ["api_errors", "api_error_percent", "api_window", "source_failing_after"],
@@ -538,6 +585,7 @@ findings! {
     }
     StatusSubresourceMissing ApiMachinery Info None {
         meaning: "The custom resource definition has a status but no status subresource, so every status write looks like a spec change.",
+        title: "without a status subresource",
         near_miss: "A kind without a status, which only holds configuration.",
         evidence: ["kind", "group"],
         settings: [],
@@ -547,15 +595,17 @@ findings! {
     }
     HeapLeak Process Warning Ticket {
         meaning: "The memory of the operator grows without end, and the number of objects does not account for that.",
+        title: "leaking memory",
         near_miss: "Memory that grows with the number of objects (HeapGrowthExplained), rises once after more load, or follows a daily wave.",
         evidence: ["instance", "signal", "per_hour", "rise", "window", "used", "limit", "exhausted_in", "explained", "top_growth"],
         settings: [],
         explained_by: [Subject(MemoryExhaustionPredicted), Subject(TaskLeak)],
-        advice: "The functions in the evidence, if there are any, allocated the memory that grew most between two heap profiles. Look there for a map, a cache or a list without a limit. A restart of the operator frees the memory until it has leaked again.",
+        advice: "If loopwatch reads heap profiles, its page lists the functions that allocated the memory that grew most. Look there for a map, a cache or a list without a limit. A restart of the operator frees the memory until it has leaked again.",
         command: "kubectl top pods{in_namespace} --containers",
     }
     HeapGrowthExplained Process Info None {
         meaning: "The memory of the operator grows with the number of objects.",
+        title: "growing in memory with its objects",
         near_miss: "Memory that grows faster than the number of objects accounts for: then the finding is HeapLeak.",
         evidence: ["instance", "explained", "objects", "window"],
         settings: [],
@@ -565,15 +615,17 @@ findings! {
     }
     TaskLeak Process Warning Ticket {
         meaning: "The number of goroutines or threads of the operator grows without end.",
+        title: "leaking goroutines or threads",
         near_miss: "A burst of work, after which they end, or growth with the number of objects.",
         evidence: ["instance", "type", "tasks", "per_hour", "rise", "window", "top_growth"],
         settings: [],
         explained_by: [],
-        advice: "Goroutines that never end mostly wait for a channel, a lock or a connection without a timeout. The functions in the evidence, if there are any, are where the new ones wait. Check that each task that an event starts ends with its context.",
+        advice: "Goroutines that never end mostly wait for a channel, a lock or a connection without a timeout. If loopwatch reads goroutine profiles, its page lists the functions in which the new ones wait. Check that each task that an event starts ends with its context.",
         command: "kubectl top pods{in_namespace} --containers",
     }
     TaskLimit Process Warning Ticket {
         meaning: "The operator runs more goroutines than operators usually do.",
+        title: "running more goroutines than usual",
         near_miss: "An operator with many controllers, which always runs that many: the finding is only suspected unless the number is beyond the highest of `goroutine_levels` and higher than ever before.",
         evidence: ["instance", "type", "tasks", "threshold", "top_growth"],
         settings: ["goroutine_levels"],
@@ -583,6 +635,7 @@ findings! {
     }
     MemoryExhaustionPredicted Process Critical Page {
         meaning: "If the memory of the operator grows as now, it will soon reach its limit.",
+        title: "about to run out of memory",
         near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
         evidence: ["instance", "exhausted_in", "used", "per_hour", "rise", "window", "explained", "top_growth"],
         settings: ["exhaustion_within", "memory_jump_percent"],
@@ -592,6 +645,7 @@ findings! {
     }
     GarbageCollectionThrash Process Warning Ticket {
         meaning: "The operator spends its time with garbage collection, because its heap has reached the limit of its runtime.",
+        title: "busy with garbage collection",
         near_miss: "Many collections because of much work while the heap may still grow, or a runtime without a limit.",
         evidence: ["instance", "used", "limit", "heap_goal", "collections_per_second"],
         settings: ["thrash_after"],
@@ -601,6 +655,7 @@ findings! {
     }
     FileDescriptorLeak Process Warning Ticket {
         meaning: "The number of open file descriptors of the operator grows without end, or is close to its limit.",
+        title: "leaking file descriptors",
         near_miss: "A burst of connections that are closed again.",
         evidence: ["instance", "descriptors", "limit", "rise", "window", "exhausted_in"],
         settings: ["descriptors_percent"],
@@ -610,6 +665,7 @@ findings! {
     }
     MemoryJump Process Warning Ticket {
         meaning: "The operator uses much more memory than its process before did at the same time after the start.",
+        title: "using much more memory than before",
         near_miss: "An operator that holds more objects than before, or a standby that has become the leader. As long as the operator does not need much more memory than its process before ever did, the finding is only suspected.",
         evidence: ["instance", "used", "before", "uptime", "top_growth"],
         settings: ["memory_jump_percent"],
@@ -619,6 +675,7 @@ findings! {
     }
     MemoryLarge Process Info None {
         meaning: "The operator uses more memory than operators usually do.",
+        title: "using more memory than usual",
         near_miss: "An operator with many objects, which always uses that much: raise `memory_levels`.",
         evidence: ["instance", "used", "threshold", "top_growth"],
         settings: ["memory_levels"],
@@ -628,24 +685,27 @@ findings! {
     }
     ConfigInvalid Loopwatch Warning Ticket {
         meaning: "A part of the configuration is invalid, and loopwatch runs without it, or with a closed port if that part may be about access.",
+        title: "with an invalid configuration",
         near_miss: "No configuration at all, which is valid.",
         evidence: ["problem", "failing_for"],
         settings: [],
         explained_by: [],
-        advice: "The problem in the evidence names the invalid setting; the page and the log of loopwatch show it. Correct the setting. loopwatch reads a changed configuration file by itself; flags and variables need a restart of the container. `loopwatch check --config FILE` reports the errors in a file.",
+        advice: "The page and the log of loopwatch name the invalid setting. Correct the setting. loopwatch reads a changed configuration file by itself; flags and variables need a restart of the container. `loopwatch check --config FILE` reports the errors in a file.",
         command: "loopwatch check --help",
     }
     SourceFailing Loopwatch Warning Ticket {
         meaning: "loopwatch cannot read one of its sources, so the objects of that source count as unknown.",
+        title: "failing",
         near_miss: "A short interruption, such as a restart of the API server.",
         evidence: ["cause", "detail", "failing_for", "last_success"],
         settings: ["source_failing_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
-        advice: "The cause in the evidence shows why. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
+        advice: "The page of loopwatch shows the cause. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
         command: "kubectl auth can-i --list",
     }
     PermissionMissing Loopwatch Info None {
         meaning: "The account of loopwatch lacks a permission, so loopwatch cannot see a part of the cluster.",
+        title: "missing",
         near_miss: "A permission that is missing for only a few seconds.",
         evidence: ["verb", "resource"],
         settings: [],
@@ -655,6 +715,7 @@ findings! {
     }
     PermissionExcess Loopwatch Info None {
         meaning: "The operator's account may write to all API groups, which hardly any operator needs.",
+        title: "broader than needed",
         near_miss: "A wildcard in a rule that only reads, or that is limited to some API groups.",
         evidence: ["rights"],
         settings: [],
@@ -664,6 +725,7 @@ findings! {
     }
     StateInconsistent Loopwatch Warning Ticket {
         meaning: "The number of objects in loopwatch differs from the number in the API server.",
+        title: "inconsistent with the API server",
         near_miss: "A difference that the next watch event resolves: loopwatch reports only differences that two consecutive audits find.",
         evidence: ["here", "server", "version"],
         settings: ["audit_every"],
@@ -673,6 +735,7 @@ findings! {
     }
     LimitReached Loopwatch Warning Ticket {
         meaning: "loopwatch has reached one of its limits and drops everything beyond it.",
+        title: "reached",
         near_miss: "A limit that is nearly reached.",
         evidence: ["dropped", "bound"],
         settings: ["limits"],

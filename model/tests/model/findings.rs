@@ -5,6 +5,7 @@ mod explanations;
 mod time_limits;
 mod night;
 mod paging;
+mod pages; // whether one object is enough
 mod workers;
 mod starts;
 mod annotations;

@@ -56,20 +56,27 @@ const RULE: &str = r#"      - alert: <alert>
           severity: <severity>
         annotations:
           summary: >-
-            {{ $labels.finding }}:<summary>
-          description: >-
-            {{ $labels.kind }}<subject><advice>
+            {{- $name := "" }}{{ $age := "" }}
+            {{- with query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{%[1]s})
+            unless on (name) loopwatch_finding_info{%[1]s,root!=""})`
+            (printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)) }}
+            {{- $name = (first .).Labels.name }}
+            {{- $age = (first .).Value | humanizeDuration | reReplaceAll `^(\S+ \S+) .*$` `$1` | reReplaceAll `( 0[hms])+$` "" }}
+            {{- end }}<who><title>
+            {{- with $age }} for {{ . }}{{ end }}
+            {{- with $labels.cluster }} (cluster {{ . }}){{ end }}
+          description: |-
             {{- $of := printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
             $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace }}
             {{- $worst := "NAME" }}
+            {{- $labels.kind }}<subject>
             {{- with query (printf `topk(3, time() - min by (name)
             (loopwatch_finding_since_timestamp_seconds{%[1]s,name!=""})
             unless on (name) loopwatch_finding_info{%[1]s,root!=""})` $of) }}
-            {{- $worst = (first .).Labels.name }}
-            Longest:{{ range $i, $s := . }}{{ if $i }},{{ end }} {{ $s.Labels.name }}
-            ({{ $s.Value | humanizeDuration }}){{ end }}.
-            {{- end }}<details>
-            Next:<command>
+            {{- $worst = (first .).Labels.name }} Longest:
+            {{- range $i, $s := . }}{{ if $i }},{{ end }} {{ $s.Labels.name }} ({{ $s.Value | humanizeDuration }}){{ end }}.
+            {{- end }}<details><command><advice>
           page_url: >-
             {{- with query (printf `topk(1, max by (page_url)
             (loopwatch_links_info{cluster=%q,job=%q,namespace=%q,page_url!=""}))`
@@ -127,6 +134,17 @@ const WAITS: [&str; 2] = ["0s", "2m"];
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
 
+/// The beginning of a title about a kind as a whole.
+const OBJECTS: &str = "{{- $labels.kind }} objects";
+
+/// The beginning of a title about objects. Templates cannot subtract, but queries can.
+const WORST: &str = r#"{{- $labels.kind }}
+{{- with $name }} {{ with $labels.target_namespace }}{{ . }}/{{ end }}{{ . }}
+{{- if gt $value 1.0 }} and {{ with query (printf `vector(%v - 1)` $value) }}{{ (first .).Value }}{{ end }} other
+{{- if gt $value 2.0 }}s{{ end }}{{ end }}
+{{- else }}{{ with $labels.target_namespace }} in {{ . }}{{ end }}
+{{- if gt $value 1.0 }} ({{ $value }} affected){{ end }}{{ end }}"#;
+
 /// Adds to an alert how often the kubelet has restarted the operator.
 const RESTARTS: &str = r#"{{- range query (printf `topk(3, max by (operator_pod)
 (loopwatch_operator_restarts_total{cluster=%q,job=%q,namespace=%q}) > 0)`
@@ -164,10 +182,12 @@ const DETAILS: &[(&str, &str)] = &[
         r#"{{- $failed := printf `max without (pod, instance)
 (loopwatch_objects{state="failed",cluster=%q,job=%q,namespace=%q,group=%q,kind=%q})` $labels.cluster $labels.job
 $labels.namespace $labels.group $labels.kind }}
-{{- range query (printf `sum(%s)` $failed) }} Failed now: {{ .Value }}{{ end }}
-{{- with query (printf `topk(3, sum by (target_namespace) (%s) > 0)` $failed) }} (
+{{- range query (printf `sum(%s)` $failed) }}
+Failed now: {{ .Value }}
+{{- end }}
+{{- with query (printf `topk(3, sum by (target_namespace) (%s) > 0)` $failed) }}{{ " (" }}
 {{- range $i, $s := . }}{{ if $i }}, {{ end }}{{ $s.Value }} in {{ or $s.Labels.target_namespace "the cluster" -}}
-{{ end }}).{{ end }}"#,
+{{ end }}){{ end }}"#,
     ),
     (
         "cause",
@@ -276,7 +296,8 @@ fn rule(
         ("<alert>", name.to_owned()),
         ("<selectors>", selectors.to_owned()),
         ("<severity>", severity.to_owned()),
-        ("<summary>", by_finding(findings, |info| info.meaning.trim_end_matches('.').to_owned())),
+        ("<who>", by_finding(findings, who)),
+        ("<title>", by_finding(findings, |info| info.title.to_owned())),
         ("<subject>", by_finding(findings, subject)),
         ("<advice>", by_finding(findings, |info| info.advice.to_owned())),
         ("<details>", by_finding(findings, details)),
@@ -327,15 +348,28 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
     chain
 }
 
+/// Whether a finding is about a kind as a whole.
+fn is_of_kind(info: &FindingInfo) -> bool {
+    let is_about_objects = !matches!(info.area, Area::Operator | Area::Process | Area::Loopwatch);
+    is_about_objects && !info.command.contains("{name}")
+}
+
+/// The beginning of the title: the object that has had the finding longest, and the number of others.
+fn who(info: &FindingInfo) -> String {
+    let prefix = if info.area == Area::Loopwatch { "{{- \"loopwatch: \" }}\n" } else { "" };
+    let who = if is_of_kind(info) { OBJECTS } else { WORST };
+    format!("{prefix}{who}")
+}
+
 /// The rest of a sentence that begins with the kind: its namespace, and the number of affected
 /// objects.
 fn subject(info: &FindingInfo) -> String {
-    let rest = match (info.area, info.command.contains("{name}")) {
-        (Area::Loopwatch, _) => "of {{ $labels.job }}: {{ $value }} affected.",
-        (Area::Operator | Area::Process, _) | (_, true) => {
-            "in {{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected."
+    let rest = match info.area {
+        Area::Loopwatch => "{{- \" of \" }}{{ $labels.job }}: {{ $value }} affected.",
+        _ if is_of_kind(info) => "{{- \" (the whole kind).\" }}",
+        _ => {
+            "{{- \" in \" }}{{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected."
         }
-        (_, false) => "(the whole kind).",
     };
     rest.to_owned()
 }
@@ -347,7 +381,8 @@ fn details(info: &FindingInfo) -> String {
 
 /// The next command, with the labels of the alert and the object that has had the finding longest.
 fn command(info: &FindingInfo) -> String {
-    info.command
+    let command = info
+        .command
         .replace(
             "{resource}",
             "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}",
@@ -355,7 +390,8 @@ fn command(info: &FindingInfo) -> String {
         .replace("{in_namespace}", "{{ with $labels.target_namespace }} -n {{ . }}{{ end }}")
         .replace("{kind}", "{{ $labels.kind }}")
         .replace("{group}", "{{ $labels.group }}")
-        .replace("{name}", "{{ $worst }}")
+        .replace("{name}", "{{ $worst }}");
+    format!("Next: {command}")
 }
 
 #[cfg(test)]

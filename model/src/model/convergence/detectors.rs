@@ -71,6 +71,7 @@ impl ObjectContext<'_> {
         // page.
         Detection::new(self.now, code, since, due, evidence)
             .weak_if(self.record.flags.has(Flag::Undated))
+            .critical_if(self.record.is_critical())
             .suspected_if(self.kind.suspected)
             .not_before(self.record.created())
     }

@@ -230,6 +230,7 @@ fn detect_deletion(
     // page.
     let detection = Detection::new(world.now, code, deletion.since, due, evidence)
         .weak_if(record.flags.has(Flag::Undated))
+        .critical_if(record.is_critical())
         .not_before(record.created());
 
     // Progress shows that the operator no longer works on what preceded the deletion.

@@ -22,6 +22,8 @@ pub(crate) struct Detection {
     pub(crate) evidence: Evidence,
     /// Whether the evidence does not justify a page. The finding is then at most a warning.
     pub(crate) weak: bool,
+    /// Whether somebody has marked the object as critical, so that a finding about it alone may page.
+    pub(crate) critical: bool,
     pub(crate) confidence: Confidence,
     /// The earliest start that this finding may take over from a finding of an earlier run. A
     /// finding that began before it was about another problem.
@@ -83,6 +85,7 @@ impl Detection {
             due,
             evidence,
             weak: false,
+            critical: false,
             confidence: Confidence::Confirmed,
             not_before: None,
             blocker: None,
@@ -140,6 +143,11 @@ impl Detection {
     /// Sets which objects of a kind have the same problem.
     pub(crate) fn reaching(self, reach: Reach) -> Self {
         Self { reach: Some(reach), ..self }
+    }
+
+    /// Lets the finding page although it is about one object, if `critical`.
+    pub(crate) fn critical_if(self, critical: bool) -> Self {
+        Self { critical, ..self }
     }
 
     /// Makes the detection weak if `weak`.

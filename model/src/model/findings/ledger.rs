@@ -1,15 +1,19 @@
 //! Opens findings as the settings, the annotations and the limits allow.
 
-use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::finding::{Alert, Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
-use crate::model::findings::open_findings::{OpenFindings, Raised, Report};
+use crate::model::findings::open_findings::{OpenFindings, PagesIf, Raised, Report};
 use crate::model::findings::tuning::{self, Tuned};
-use crate::model::world::kinds::{Watch, WatchNamespace};
+use crate::model::world::kinds::{Kind, Watch, WatchNamespace};
 use crate::model::world::limits::Limit;
 use crate::model::world::timers::Timer;
 use crate::model::world::{World, subjects};
 use crate::observation::{Role, SourceId};
 use crate::time::Span;
+
+/// The smallest number of objects that counts as a share of their kind. Many kinds have one object in
+/// a cluster, and one object is not many.
+const SHARE_OF_AT_LEAST: usize = 2;
 
 /// How long the finding about a limit stays open after the last drop.
 const LIMIT_REACHED_FOR: Span = Span::mins(10);
@@ -52,7 +56,8 @@ impl OpenFindings {
         }
 
         let of_operator = !detection.foreign && is_work_of_operator(world, &subject);
-        let report = Report { subject, detection, severity, is_fixed, of_operator };
+        let pages_if = pages_if(world, &subject, &detection);
+        let report = Report { subject, detection, severity, is_fixed, of_operator, pages_if };
         if self.raise(world.now, report, world.settings.limits.findings) == Raised::Dropped {
             world.count_dropped(Limit::Findings);
         }
@@ -75,9 +80,9 @@ impl OpenFindings {
         }
     }
 
-    /// Sets the timer if a finding raises its cause before the timer is due.
+    /// Sets the timer if a finding pages, or raises its cause, before the timer is due.
     pub(crate) fn set_timer(&mut self, world: &mut World) {
-        let raise = self.next_raise().filter(|at| self.due.is_none_or(|due| *at < due));
+        let raise = self.next_rise().filter(|at| self.due.is_none_or(|due| *at < due));
         if raise.is_some() {
             let old = std::mem::replace(&mut self.due, raise);
             world.agenda.timers.set(Timer::Findings, old, raise);
@@ -94,6 +99,36 @@ impl OpenFindings {
 
 fn subject(limit: Limit) -> Subject {
     Subject::Limit { name: limit.as_str().to_owned() }
+}
+
+/// Returns when a finding about an object pages, unless nobody has to wait for more objects or time.
+fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<PagesIf> {
+    let may_page = detection.code.info().alert == Alert::Page;
+    let Subject::Object { group, kind, namespace, .. } = subject else { return None };
+    if !may_page || detection.critical || world.namespaces.is_critical(namespace) {
+        return None;
+    }
+
+    let known = |known: &Kind| *known.kind == **kind && *known.group == **group;
+    let number = world.kinds.iter().position(known)?;
+    let settings = &world.settings;
+    let objects = world.kinds[number].objects;
+    let share = objects.saturating_mul(u64::from(settings.page_percent)).div_ceil(100);
+
+    Some(PagesIf {
+        objects: settings.page_objects.max(1) as usize,
+        share: usize::try_from(share).unwrap_or(usize::MAX).max(SHARE_OF_AT_LEAST),
+        has_namespaces: namespaces_with_objects(world, number).nth(1).is_some(),
+        lasts: settings.page_after,
+    })
+}
+
+/// Returns the namespaces in which a kind has objects.
+fn namespaces_with_objects(world: &World, number: usize) -> impl Iterator<Item = &WatchNamespace> {
+    let watches =
+        world.watches.iter().filter(move |watch| usize::from(watch.kind) == number && watch.active);
+    let namespaces = watches.flat_map(|watch| &watch.namespaces);
+    namespaces.filter(|namespace| namespace.totals.states.iter().sum::<u64>() > 0)
 }
 
 /// Returns whether findings about the operator may explain findings about a subject. These subjects

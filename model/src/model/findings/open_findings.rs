@@ -15,6 +15,7 @@ mod register; // the open findings, with indexes
 mod queue; // the findings that wait for room
 mod places; // which finding gets room
 mod room; // how it gets it
+mod paging; // which finding about an object pages
 mod explanations; // which findings explain which
 mod time_limits; // whether times show that one may explain another
 mod operator_facts; // what is known about the operator, for explanations
@@ -29,6 +30,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::announcements::Announcements;
 use self::earlier_starts::EarlierStarts;
 use self::operator_facts::OperatorFacts;
+pub(crate) use self::paging::PagesIf;
+use self::paging::Paging;
 use self::places::{Claim, Places};
 use self::queue::Queue;
 use self::record::Record;
@@ -46,6 +49,7 @@ pub(crate) struct OpenFindings {
     open: Register,
     waiting: Queue,
     places: Places,
+    paging: Paging,
     /// How many findings have been raised.
     raised: u64,
     earlier: EarlierStarts,
@@ -72,6 +76,7 @@ impl OpenFindings {
                 record.causes = report.take_causes();
                 record.update(now, report);
             });
+            self.note_paging(id);
             return Raised::Waiting;
         }
 
@@ -137,13 +142,14 @@ impl OpenFindings {
         let raises: Vec<FindingId> = raises.map(|(_, id)| id).collect();
         raises.iter().for_each(|id| self.open.raise_at(*id, None));
         self.unexplained.extend(raises);
+        self.page(now);
 
-        self.open.next_due()
+        self.open.next_due().into_iter().chain(self.paging.next_due()).min()
     }
 
-    /// Returns the next time at which a finding raises its cause.
-    pub(crate) fn next_raise(&self) -> Option<Timestamp> {
-        self.open.next_raise()
+    /// Returns the next time at which a finding pages, or raises its cause.
+    pub(crate) fn next_rise(&self) -> Option<Timestamp> {
+        self.open.next_raise().into_iter().chain(self.paging.next_due()).min()
     }
 
     /// Closes all findings of `code` except those about a subject for which `keep` returns true.
@@ -186,6 +192,7 @@ impl OpenFindings {
     /// When an explanation ends, the operator has `recovers_within` to solve the problem before its
     /// finding alerts.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
+        self.page(now);
         while self.has_room(limit)
             && let Some(id) = self.places.next()
             && let Some(record) = self.take_waiting(id)
@@ -362,6 +369,7 @@ impl OpenFindings {
     /// Moves all instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         self.open.rebase(by_ms);
+        self.paging.rebase(by_ms);
         self.waiting.rebase(by_ms);
         self.earlier.rebase(by_ms);
         self.operator.rebase(by_ms);
@@ -382,6 +390,8 @@ impl OpenFindings {
         if self.change_open(id, |record| record.update_open(now, report)) == Some(true) {
             self.mark_reassessed(id);
         }
+
+        self.note_paging(id);
     }
 
     fn open(&mut self, record: Record) {
@@ -391,6 +401,7 @@ impl OpenFindings {
         self.mark_explained(code, subject);
         record.claim().iter().for_each(|claim| self.places.add_open(claim));
         self.open.insert(record);
+        self.note_paging(id);
     }
 
     /// Opens a finding that had to wait for room.
@@ -402,6 +413,7 @@ impl OpenFindings {
     fn close(&mut self, now: Timestamp, id: FindingId) -> Option<Record> {
         let record = self.open.remove(id)?;
         record.claim().iter().for_each(|claim| self.places.remove_open(claim));
+        self.forget_paging(&record.finding);
         self.earlier.closed(id);
         self.mark_explained(record.finding.code, &record.finding.subject);
         self.announcements.closed(now, &record.finding);

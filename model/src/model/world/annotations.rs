@@ -1,7 +1,8 @@
 //! The annotations of objects and namespaces that loopwatch reads.
 //!
-//! An annotation can only silence findings and set a deadline. The administrator of loopwatch
-//! decides about severities, so only the settings change them.
+//! An annotation can silence findings, set a deadline, and mark objects as critical. A finding that
+//! may page then pages about one object alone. The administrator of loopwatch decides which findings
+//! may page, so only the settings change that.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,6 +18,10 @@ pub const IGNORE: &str = "loopwatch.dev/ignore";
 /// objects in the namespace.
 pub const DEADLINE: &str = "loopwatch.dev/deadline";
 
+/// The annotation of an object or a namespace that marks the object, or all objects in the namespace,
+/// as critical.
+pub const CRITICAL: &str = "loopwatch.dev/critical";
+
 /// The maximum length of a value that a problem quotes, in bytes.
 const MAX_QUOTED: usize = 64;
 
@@ -25,6 +30,8 @@ const MAX_QUOTED: usize = 64;
 pub struct Annotated {
     ignored: Ignored,
     deadline: Option<Span>,
+    /// Whether findings that may page do so about one object alone.
+    pub(crate) is_critical: bool,
     /// The invalid annotations, each as a sentence for people.
     pub problems: Vec<String>,
 }
@@ -58,8 +65,9 @@ impl Annotated {
     /// Reads the annotations that tune findings; returns `None` if there are none.
     #[must_use]
     pub fn read(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
-        let (ignore, deadline) = (annotations.get(IGNORE), annotations.get(DEADLINE));
-        if ignore.is_none() && deadline.is_none() {
+        let [ignore, deadline, critical] =
+            [IGNORE, DEADLINE, CRITICAL].map(|name| annotations.get(name));
+        if [ignore, deadline, critical].iter().all(Option::is_none) {
             return None;
         }
 
@@ -83,6 +91,14 @@ impl Annotated {
                     .problems
                     .push(format!("{DEADLINE}: {:?} is not a duration such as 30m", quoted(text))),
             }
+        }
+
+        match critical.map(String::as_str) {
+            None | Some("false") => {}
+            Some("true") => read.is_critical = true,
+            Some(text) => read
+                .problems
+                .push(format!("{CRITICAL}: {:?} is neither true nor false", quoted(text))),
         }
 
         Some(Box::new(read))
@@ -155,6 +171,7 @@ mod tests {
             (DEADLINE, "soon", "\"soon\" is not a duration"),
             (DEADLINE, "-5m", "is not a duration"),
             (DEADLINE, "0s", "longer than zero"),
+            (CRITICAL, "yes", "\"yes\" is neither true nor false"),
         ] {
             let read = annotated(name, value);
             assert!(
@@ -163,6 +180,7 @@ mod tests {
                 read.problems
             );
             assert!(!read.ignores(FindingCode::Overdue) && read.deadline.is_none(), "{value}");
+            assert!(!read.is_critical, "{value}");
         }
 
         let long = annotated(DEADLINE, &"ä".repeat(10_000));

@@ -92,6 +92,11 @@ impl Namespaces {
         annotations::deadline(object, self.annotations(namespace))
     }
 
+    /// Returns whether the objects of a namespace are critical.
+    pub(crate) fn is_critical(&self, name: &str) -> bool {
+        self.annotations(name).is_some_and(|annotated| annotated.is_critical)
+    }
+
     /// Returns the annotations of a namespace.
     pub(crate) fn annotations(&self, name: &str) -> Option<&Annotated> {
         self.annotated.get(name).map(|annotated| &**annotated)

@@ -10,6 +10,11 @@ use crate::lab::loops::{Loop, add};
 use crate::lab::pods::INSTANCE;
 use crate::lab::{Lab, Widget};
 
+/// Returns default settings, except that a finding about one object pages.
+fn of_one_object() -> Settings {
+    Settings { page_objects: 1, ..Settings::default() }
+}
+
 /// Creates a widget that nobody acknowledges for `span`, and then is ready.
 fn created_in(lab: &mut Lab, name: &str, span: Span) {
     let mut widget = Widget::new(name, lab.now);
@@ -21,7 +26,7 @@ fn created_in(lab: &mut Lab, name: &str, span: Span) {
 
 #[test]
 fn a_handler_that_writes_the_status_only_at_its_end_is_slow_and_not_dead() {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     for number in 0..25 {
         created_in(&mut lab, &format!("cluster-{number}"), Span::mins(25));
     }
@@ -38,7 +43,7 @@ fn a_handler_that_writes_the_status_only_at_its_end_is_slow_and_not_dead() {
 
 #[test]
 fn updates_of_ninety_minutes_get_a_deadline_of_their_own_and_creations_do_not() {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     let mut cluster = lab.converged("cluster");
     for spec in 2..27 {
         lab.apply(cluster.spec(spec, lab.now));
@@ -62,7 +67,7 @@ fn updates_of_ninety_minutes_get_a_deadline_of_their_own_and_creations_do_not() 
 
 #[test]
 fn databases_of_forty_minutes_that_overlap_are_learned() {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     let mut building: Vec<Widget> = Vec::new();
     for number in 0..34 {
         let mut created = Widget::new(&format!("db-{number}"), lab.now);
@@ -81,7 +86,7 @@ fn databases_of_forty_minutes_that_overlap_are_learned() {
 
 #[test]
 fn a_batch_of_fifteen_minutes_every_night_is_usual_although_the_changes_of_the_day_are_quick() {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     let mut widgets: Vec<Widget> =
         (0..40).map(|number| lab.converged(&format!("w{number}"))).collect();
 
@@ -108,7 +113,7 @@ fn a_batch_of_fifteen_minutes_every_night_is_usual_although_the_changes_of_the_d
 
 #[test]
 fn a_few_outages_in_which_many_objects_wait_do_not_become_usual() {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     let mut widgets: Vec<Widget> =
         (0..40).map(|number| lab.converged(&format!("w{number}"))).collect();
     for outage in 0..4 {
@@ -133,7 +138,7 @@ fn a_few_outages_in_which_many_objects_wait_do_not_become_usual() {
 
 #[test]
 fn slow_work_is_still_known_after_a_restart() {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     for number in 0..25 {
         created_in(&mut lab, &format!("cluster-{number}"), Span::mins(25));
     }
@@ -165,7 +170,7 @@ fn after_a_late_acknowledgement_the_work_has_the_whole_deadline() {
 /// Returns a lab with a widget whose spec changed 30 times and was acknowledged after `span` each
 /// time.
 fn always_acknowledged_in(span: Span) -> (Lab, Widget) {
-    let mut lab = Lab::with(Settings::default());
+    let mut lab = Lab::with(of_one_object());
     let mut widget = lab.converged("a");
     for spec in 2..32 {
         lab.apply(widget.spec(spec, lab.now));
@@ -242,7 +247,7 @@ fn a_watch_that_was_blind_meanwhile_gives_no_early_ticket() {
 /// Changes an object of an operator that is always quick, whose controller has been scraped, and
 /// goes on for `seconds` with a change of the metrics before each scrape.
 fn changed_while(seconds: i64, change: impl FnMut(&mut ControllerView)) -> Loop {
-    let mut own = Loop::with(Settings::default());
+    let mut own = Loop::with(of_one_object());
     let mut widget = own.lab.converged("a");
     for spec in 2..32 {
         own.lab.apply(widget.spec(spec, own.lab.now));

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Confidence, Finding, FindingCode, HOLD, Severity};
+use loopwatch_model::finding::{Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
 use loopwatch_model::observation::SourceId;
 use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
@@ -86,6 +86,9 @@ const MAX_ALERTS: usize = 1_000;
 /// The part of this maximum that is reserved for critical alerts.
 const FOR_CRITICAL: usize = 200;
 
+/// The label with the name of the cluster, which the title of an alert repeats.
+const CLUSTER: &str = "cluster";
+
 /// The number of objects that an alert names.
 const NAMED: usize = 3;
 
@@ -151,7 +154,9 @@ impl ActiveAlerts {
             let shown = group.shown();
             self.changed |= is_due && known.is_none_or(|known| known.shown != shown);
 
-            let annotations = group.annotations(now, &key, &self.links);
+            let cluster = self.labels.iter().find(|(name, _)| name == CLUSTER);
+            let cluster = cluster.map(|(_, value)| value.as_str());
+            let annotations = group.annotations(now, &key, &self.links, cluster);
             let alert = FiringAlert { since, shown, annotations };
             if is_due {
                 self.cleared.remove(&key);
@@ -285,11 +290,17 @@ impl AlertGroup<'_> {
         (self.0.len(), names.collect())
     }
 
-    fn annotations(&self, now: Timestamp, key: &AlertKey, links: &Links) -> Pairs {
+    /// Returns the texts and links. `cluster` is the cluster that the labels of the alert name.
+    fn annotations(
+        &self,
+        now: Timestamp,
+        key: &AlertKey,
+        links: &Links,
+        cluster: Option<&str>,
+    ) -> Pairs {
         let (info, worst) = (key.code.info(), self.worst());
         let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
-        let mut text =
-            format!("{} in {place}: {} affected.\n{}", key.kind, self.0.len(), info.advice);
+        let mut lines = vec![format!("{} in {place}: {} affected.", key.kind, self.0.len())];
         let named: Vec<String> = worst
             .iter()
             .filter(|finding| !finding.subject.name().is_empty())
@@ -297,20 +308,18 @@ impl AlertGroup<'_> {
             .collect();
 
         if !named.is_empty() {
-            text.push_str(&format!("\nLongest: {}.", named.join(", ")));
+            lines[0].push_str(&format!(" Longest: {}.", named.join(", ")));
         }
 
         if let Some(first) = worst.first() {
-            text.push_str(&format!(
-                "\n{}: {}.\nNext: {}",
-                first.subject,
-                without_markup(&first.summary()),
-                first.command()
-            ));
+            lines.push(format!("{}: {}.", first.subject, without_markup(&first.summary())));
+            lines.push(format!("Next: {}", first.command()));
         }
 
-        let summary = format!("{}: {}", info.name, info.meaning.trim_end_matches('.'));
-        let given = [("summary", summary), ("description", text)];
+        lines.push(info.advice.to_owned());
+
+        let title = without_markup(&self.title(now, key, cluster));
+        let given = [("summary", title), ("description", lines.join("\n"))];
         let urls = [
             (PAGE, links.page(&self.0)),
             ("dashboard_url", links.dashboard(&self.0)),
@@ -320,6 +329,42 @@ impl AlertGroup<'_> {
         .filter_map(|(name, link)| Some((name, link?)));
 
         given.into_iter().chain(urls).map(|(name, value)| (name.to_owned(), value)).collect()
+    }
+
+    /// Returns what broke, as the titles of the rules say it: the object that has had the finding
+    /// longest, the number of others, the problem and its age.
+    fn title(&self, now: Timestamp, key: &AlertKey, cluster: Option<&str>) -> String {
+        let info = key.code.info();
+        let worst = self.worst().first().map(|finding| (&finding.subject, finding.since));
+        let prefix = if info.area == Area::Loopwatch { "loopwatch: " } else { "" };
+        let mut title = format!("{prefix}{}", key.kind);
+
+        match worst {
+            Some((Subject::Kind { .. }, _)) | None => title.push_str(" objects"),
+            Some((subject, _)) if subject.namespace().is_empty() => {
+                title.push_str(&format!(" {}", subject.name()));
+            }
+            Some((subject, _)) => {
+                title.push_str(&format!(" {}/{}", subject.namespace(), subject.name()));
+            }
+        }
+
+        match self.0.len().saturating_sub(1) {
+            0 => {}
+            1 => title.push_str(" and 1 other"),
+            others => title.push_str(&format!(" and {others} others")),
+        }
+
+        title.push_str(&format!(" {}", info.title));
+        if let Some((_, since)) = worst {
+            title.push_str(&format!(" for {}", now.since(since)));
+        }
+
+        if let Some(cluster) = cluster {
+            title.push_str(&format!(" (cluster {cluster})"));
+        }
+
+        title
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::finding::{Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
 use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
+use crate::model::findings::open_findings::paging::PagesIf;
 use crate::model::findings::open_findings::places::{Claim, Group};
 use crate::model::findings::open_findings::report::{Causes, Report};
 use crate::time::{Span, Timestamp};
@@ -13,7 +14,7 @@ pub(super) struct Record {
     pub(super) finding: Finding,
     /// The number of the finding, in the order in which they were raised.
     number: u64,
-    group: Group,
+    pub(super) group: Group,
     /// When the problem became a finding, which may be before loopwatch found it.
     pub(super) due: Timestamp,
     /// Since when nothing that depends on the subject works; `None` if other work goes on.
@@ -26,8 +27,13 @@ pub(super) struct Record {
     aside: bool,
     /// The objects of a kind that have the problem of the kind.
     pub(super) reach: Option<Reach>,
-    /// Whether a rule of the settings sets the severity.
+    /// The severity of the last report, and whether a rule of the settings sets it.
+    reported: Severity,
     is_fixed: bool,
+    /// When the finding pages; `None` if it needs neither other findings nor time for that.
+    pages_if: Option<PagesIf>,
+    /// Whether that has happened.
+    pages: bool,
     pub(super) causes: Causes,
     /// The severity that this finding has taken over from a finding that it explains.
     raised_to: Option<Severity>,
@@ -66,7 +72,7 @@ impl Record {
         earlier: Option<EarlierStart>,
     ) -> Self {
         let (id, causes) = (report.id(), report.take_causes());
-        let Report { subject, detection, severity, is_fixed, .. } = report;
+        let Report { subject, detection, severity, is_fixed, pages_if, .. } = report;
         let Detection {
             code,
             since,
@@ -87,7 +93,7 @@ impl Record {
             subject,
             since: earlier.as_ref().map_or(since, |earlier| earlier.since.min(since)),
             found: now,
-            severity: if weak { severity.max(Severity::Warning) } else { severity },
+            severity,
             confidence,
             evidence,
             explained_by: None,
@@ -96,7 +102,7 @@ impl Record {
                 .map(|until| until.max(now)),
         };
 
-        Self {
+        let mut record = Self {
             due: due.min(now),
             blocking_since: blocks.then_some(finding.since),
             worse_since,
@@ -106,14 +112,20 @@ impl Record {
             weak,
             aside,
             reach,
+            reported: severity,
             is_fixed,
+            pages_if,
+            pages: false,
             causes,
             raised_to: None,
             deferred: None,
             alone_from: None,
             raises_at: None,
             is_rebased: false,
-        }
+        };
+
+        record.update_severity();
+        record
     }
 
     /// Returns what decides the place of the finding, if it counts towards the limit.
@@ -141,6 +153,7 @@ impl Record {
         (self.weak, self.aside, self.reach) = (weak, aside, reach);
         self.blocking_since = blocks.then(|| self.blocking_since.unwrap_or(now));
         self.worse_since = worse_since;
+        self.pages_if = report.pages_if;
         self.set_severity(report.severity, report.is_fixed);
 
         let finding = &mut self.finding;
@@ -177,16 +190,36 @@ impl Record {
         true
     }
 
-    /// Sets the severity, but not above a warning if the evidence is weak. A severity that was
-    /// raised stays, unless a rule of the settings fixes the new one.
+    /// Sets the severity, but not above a warning if the evidence is weak, or if the finding does not
+    /// page yet. A severity that was raised stays, unless a rule of the settings fixes the new one.
     pub(super) fn set_severity(&mut self, severity: Severity, is_fixed: bool) {
-        self.is_fixed = is_fixed;
+        (self.reported, self.is_fixed) = (severity, is_fixed);
         if is_fixed {
             self.raised_to = None;
         }
 
-        let severity = self.raised_to.map_or(severity, |raised| severity.min(raised));
-        self.finding.severity = if self.weak { severity.max(Severity::Warning) } else { severity };
+        self.update_severity();
+    }
+
+    fn update_severity(&mut self) {
+        let severity = self.raised_to.map_or(self.reported, |raised| self.reported.min(raised));
+        let is_ticket = self.weak || (self.pages_if.is_some() && !self.pages && !self.is_fixed);
+        self.finding.severity = if is_ticket { severity.max(Severity::Warning) } else { severity };
+    }
+
+    /// Returns when the finding pages, if it may page but does not yet. Weak evidence and suspicions
+    /// page nobody, however many objects have the finding.
+    pub(super) fn may_page(&self) -> Option<PagesIf> {
+        let counts = !self.weak && self.finding.confidence == Confidence::Confirmed;
+        self.pages_if.filter(|_| counts)
+    }
+
+    /// Lets the finding page until it closes. Returns whether its severity has changed.
+    pub(super) fn page(&mut self) -> bool {
+        let before = self.finding.severity;
+        self.pages = true;
+        self.update_severity();
+        self.finding.severity != before
     }
 
     /// Gives an open finding at least the severity of a finding that it explains, because its alert

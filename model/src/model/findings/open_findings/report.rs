@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::finding::{FindingId, Severity, Subject};
 use crate::model::findings::detection::Detection;
+use crate::model::findings::open_findings::paging::PagesIf;
 use crate::time::Timestamp;
 
 /// A detection about a subject, with the severity that the settings give it.
@@ -17,6 +18,8 @@ pub(crate) struct Report {
     /// Whether the operator should solve the problem, so that a finding about it may explain this
     /// one.
     pub(crate) of_operator: bool,
+    /// When the finding pages; `None` if it pages at once, or never.
+    pub(crate) pages_if: Option<PagesIf>,
 }
 
 /// The facts that decide which findings may explain a finding, from its last report.

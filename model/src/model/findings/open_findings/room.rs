@@ -27,12 +27,14 @@ impl OpenFindings {
 
         self.places.add_waiting(&claim);
         self.waiting.insert(record);
+        self.note_paging(claim.id);
     }
 
     /// Removes a finding that waits.
     pub(super) fn take_waiting(&mut self, id: FindingId) -> Option<Record> {
         let record = self.waiting.remove(id)?;
         record.claim().iter().for_each(|claim| self.places.remove_waiting(claim));
+        self.forget_paging(&record.finding);
         Some(record)
     }
 

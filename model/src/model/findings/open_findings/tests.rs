@@ -12,6 +12,7 @@ fn report(code: FindingCode, name: &str) -> Report {
         severity: code.info().severity,
         is_fixed: false,
         of_operator: false,
+        pages_if: None,
     }
 }
 

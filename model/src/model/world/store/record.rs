@@ -129,6 +129,12 @@ impl Record {
         self.owners.as_ref().map(|owners| &*owners.0).unwrap_or_default()
     }
 
+    /// Returns whether somebody has marked the object as critical.
+    pub(crate) fn is_critical(&self) -> bool {
+        let annotated = self.hot.as_ref().and_then(|hot| hot.annotated.as_ref());
+        annotated.is_some_and(|annotated| annotated.is_critical)
+    }
+
     /// Returns the hot part, which it creates if necessary.
     pub(crate) fn hot_mut(&mut self) -> &mut HotRecord {
         self.hot.get_or_insert_with(Box::default)
