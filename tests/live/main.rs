@@ -22,6 +22,7 @@ mod compare;
 mod cost;
 mod crossing;
 mod deletion;
+mod demo; // the recording of an incident
 mod discovery;
 mod down;
 mod events;
@@ -146,6 +147,7 @@ fn trials() -> Vec<Trial> {
         path::serial_trials(),
         cost::serial_trials(),
         memory::serial_trials(),
+        demo::trials(),
         scaling::serial_trials(),
         install::serial_trials(),
     ];

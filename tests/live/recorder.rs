@@ -32,10 +32,25 @@ impl Recorder {
         file: &Path,
         flags: &[&str],
     ) -> Self {
+        Self::start_beside(sidecar, namespace, kubeconfig, file, flags, &[])
+    }
+
+    /// Like [`Recorder::start_with`], with environment variables, such as those of a Pod.
+    pub(crate) fn start_beside(
+        sidecar: &str,
+        namespace: &str,
+        kubeconfig: &Path,
+        file: &Path,
+        flags: &[&str],
+        environment: &[(&str, &Path)],
+    ) -> Self {
         let plane = bed();
         let config = plane.directory().join(format!("{sidecar}.config.yaml"));
         let scope = (!namespace.is_empty()).then(|| format!("--namespace={namespace}"));
-        let mut process = program(&format!("{sidecar}.recorder"), plane)
+        let program = program(&format!("{sidecar}.recorder"), plane);
+        let mut process = environment
+            .iter()
+            .fold(program, |program, (name, value)| program.env(name, *value))
             .arg("record")
             .arg(format!("--output={}", file.display()))
             .arg(format!("--kubeconfig={}", kubeconfig.display()))

@@ -65,6 +65,7 @@ pub fn quick() -> Value {
         "source_failing_after": "5s",
         "audit_every": "3s",
         "learn_after": 0,
+        "page_objects": 1, // most tests are about one object
     })
 }
 

@@ -187,7 +187,7 @@ Failed now: {{ .Value }}
 {{- end }}
 {{- with query (printf `topk(3, sum by (target_namespace) (%s) > 0)` $failed) }}{{ " (" }}
 {{- range $i, $s := . }}{{ if $i }}, {{ end }}{{ $s.Value }} in {{ or $s.Labels.target_namespace "the cluster" -}}
-{{ end }}){{ end }}"#,
+{{ end }}).{{ end }}"#,
     ),
     (
         "cause",

@@ -63,7 +63,7 @@ pub(super) const ALL: &[Incident] = &[
         unscraped,
     ),
     once("all reconciles fail, but nothing changes", 0, || controller(0, fails)),
-    once("a change of one object makes its reconcile hang", 1, || controller(1, hangs)),
+    once("a change of one object makes its reconcile hang", 0, || controller(1, hangs)),
     more("the queue is long while 20 objects change", 1, FIRST, || controller(20, is_flooded)),
     more(
         "all workers are busy while 20 objects change",
@@ -92,8 +92,14 @@ pub(super) const ALL: &[Incident] = &[
         "a warning before and after the page, while fewer requests fail",
         || requests("503"),
     ),
-    once("the operator ignores one object", 1, || ignored(1)),
-    once("the operator ignores 20 objects", 1, || ignored(20)),
+    once("the operator ignores one object for half an hour", 0, || ignored(1, 30)),
+    more(
+        "the operator ignores one object for two hours",
+        1,
+        "the ticket opens first; its page replaces it after `page_after`",
+        || ignored(1, 120),
+    ),
+    once("the operator ignores 20 objects", 1, || ignored(20, 40)),
     once("an object is acknowledged, but does not get ready, and stays in its phase", 0, late),
     once("all objects of a kind fail at once", 1, fail_at_once),
     more(
@@ -105,7 +111,7 @@ pub(super) const ALL: &[Incident] = &[
     once("a finalizer stays, although the operator works", 0, finalizer_stays),
     once("a finalizer stays, because its reconciles fail", 0, finalizer_fails),
     more(
-        "an object has paged already when the operator dies",
+        "three objects have paged already when the operator dies",
         2,
         "the cause of the first page is not known yet when it is sent",
         dies_later,
@@ -315,12 +321,12 @@ fn requests(code: &str) -> Settings {
     end(&own.lab)
 }
 
-fn ignored(count: usize) -> Settings {
+fn ignored(count: usize, minutes: i64) -> Settings {
     let (mut lab, _) = Op::with_lab();
     let mut widgets = many(&mut lab, count);
     lab.run_with_lease(POD, 1);
     change(&mut lab, &mut widgets);
-    lab.run_with_lease(POD, 40);
+    lab.run_with_lease(POD, minutes);
     catch_up(&mut lab, &mut widgets);
     lab.run_with_lease(POD, 10);
 
@@ -417,7 +423,7 @@ fn finalizer_fails() -> Settings {
 /// An object has paged for some minutes when the operator dies.
 fn dies_later() -> Settings {
     let (mut lab, mut op) = Op::with_lab();
-    let mut widgets = many(&mut lab, 1);
+    let mut widgets = many(&mut lab, 3);
     change(&mut lab, &mut widgets);
     lab.run_with_lease(POD, 15);
     op.view.pods.clear();
@@ -427,7 +433,7 @@ fn dies_later() -> Settings {
 
     op.seen(&mut lab);
     lab.run_with_lease(OTHER_POD, 2);
-    lab.apply(widgets[0].ready());
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
     lab.observe(Observation::Tick);
     lab.run_with_lease(OTHER_POD, 10);
 

@@ -167,10 +167,8 @@ fn a_finding_fires_with_the_labels_of_the_rules_and_is_resolved_when_it_clears()
     );
 
     let text = |key: &str| alert["annotations"][key].as_str().unwrap_or_default().to_owned();
-    assert!(
-        text("summary").starts_with("Overdue: ") && alert["annotations"]["runbook_url"].is_null(),
-        "nobody has told loopwatch its URL: {alert}"
-    );
+    assert_eq!(text("summary"), "Widget team-a/late not converged for 1m (cluster production)");
+    assert!(alert["annotations"]["runbook_url"].is_null(), "nobody has told loopwatch its URL");
 
     for part in ["Widget in team-a: 1 affected.", "Longest: late (1m).", "Next: kubectl", "late"] {
         assert!(text("description").contains(part), "{part}: {alert}");
@@ -340,6 +338,10 @@ fn a_new_object_of_an_alert_that_fires_is_posted_at_once() {
         alerts[0]["annotations"]["description"]
             .as_str()
             .is_some_and(|text| text.contains("2 affected"))
+    );
+    assert_eq!(
+        alerts[0]["annotations"]["summary"],
+        "Widget team-a/first and 1 other not converged for 1m (cluster production)"
     );
 }
 
