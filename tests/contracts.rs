@@ -1,4 +1,4 @@
-//! Consistency between metrics, findings, alerts, runbooks, dashboards, and manifests.
+//! Consistency between metrics, findings, alerts, runbooks, dashboards, manifests, and documents.
 
 #![allow(clippy::panic, reason = "test helpers may panic")]
 
@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alerts;
 #[path = "contracts/faults.rs"]
 mod faults;
+#[path = "contracts/links.rs"]
+mod links;
 #[path = "contracts/names.rs"]
 mod names;
 #[path = "contracts/needs.rs"]
