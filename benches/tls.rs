@@ -1,5 +1,5 @@
 //! Compares scrapes of the port with TLS and without it, over one connection and over a new one for
-//! each scrape. `cargo bench --profile dist --bench tls` prints the figures of `docs/benchmarks.md`.
+//! each scrape. `cargo bench --profile dist --bench tls` prints the table of `benches/README.md`.
 //!
 //! No API server answers, so that the process does nothing else, and the response has the series of
 //! loopwatch itself. It is not compressed, so that there is more to encrypt.

@@ -3,6 +3,18 @@
 use std::fs;
 use std::path::Path;
 
+/// Compares `actual` with the part of the file at `path` between `<!-- name -->` and
+/// `<!-- end of name -->`, each on a line of its own.
+pub(crate) fn check_section(path: &str, name: &str, actual: &str) {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
+    let text = fs::read_to_string(&file).unwrap_or_else(|error| panic!("{path}: {error}"));
+    let (begin, end) = (format!("<!-- {name} -->\n"), format!("<!-- end of {name} -->\n"));
+    let (before, rest) = text.split_once(&begin).unwrap_or_else(|| panic!("{path}: no {begin}"));
+    let (_, after) = rest.split_once(&end).unwrap_or_else(|| panic!("{path}: no {end}"));
+
+    check(path, &format!("{before}{begin}{actual}{end}{after}"));
+}
+
 /// Compares `actual` with the file at `path`, relative to the package directory.
 pub(crate) fn check(path: &str, actual: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);

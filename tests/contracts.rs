@@ -1,4 +1,4 @@
-//! Consistency between metrics, findings, alerts, runbooks, dashboards, and manifests.
+//! Consistency between metrics, findings, alerts, runbooks, dashboards, manifests, and documents.
 
 #![allow(clippy::panic, reason = "test helpers may panic")]
 
@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alerts;
 #[path = "contracts/faults.rs"]
 mod faults;
+#[path = "contracts/links.rs"]
+mod links;
 #[path = "contracts/names.rs"]
 mod names;
 #[path = "contracts/needs.rs"]
@@ -907,11 +909,11 @@ fn the_model_has_no_dependencies_that_do_io() {
 /// `cargo test --test live frameworks` compares the files behind it with reality.
 #[test]
 fn the_table_of_frameworks_is_generated_from_runs() {
-    const BEGIN: &str = "<!-- table -->\n";
+    const BEGIN: &str = "<!-- frameworks -->\n";
 
-    const END: &str = "<!-- end of the table -->";
+    const END: &str = "<!-- end of frameworks -->";
 
-    let file = "docs/frameworks.md";
+    let file = "docs/operator.md";
     let text = read(file);
     let (before, rest) = text.split_once(BEGIN).expect("the beginning of the table");
     let (_, after) = rest.split_once(END).expect("the end of the table");

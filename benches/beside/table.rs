@@ -1,4 +1,4 @@
-//! Renders the result in the format of `docs/benchmarks.md`.
+//! Renders the result as tables; `docs/benchmarks.md` has the figures.
 
 use std::fmt::Write;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! Documents and alert rules generated from tables. `UPDATE=1` rewrites the files; without it, the
 //! tests fail if a file is out of date.
 
-mod alert_noise; // docs/alert-noise.md: the alerts of each incident
-mod alert_times; // docs/alertmanager.md: the time from a fault to its page
+mod alert_noise; // docs/alerts.md: the alerts of each incident
+mod alert_times; // docs/alerts.md: the time from a fault to its page
 mod findings_page; // docs/findings.md, and the headings of runbooks
 mod metrics_page; // docs/metrics.md
 mod rules; // alerts/findings.rules.yaml, and the rules for tenants

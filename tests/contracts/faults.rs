@@ -8,7 +8,7 @@ use loopwatch_testbed::frameworks::Framework;
 
 use crate::{read, root};
 
-/// One row of the table in `docs/faults.md`.
+/// One row of the table in `tests/faults.md`.
 struct Row {
     id: String,
     /// Findings and metrics.
@@ -17,7 +17,7 @@ struct Row {
 }
 
 fn rows() -> Vec<Row> {
-    let page = read("docs/faults.md");
+    let page = read("tests/faults.md");
     let cells = |line: &str| line.split('|').map(|cell| cell.trim().to_owned()).collect::<Vec<_>>();
     let rows = page.lines().filter(|line| line.starts_with("| F")).map(cells);
     rows.map(|cells| {
@@ -59,7 +59,7 @@ fn the_table_of_faults_has_each_fault_once_and_in_order() {
 #[test]
 fn the_table_of_faults_names_findings_metrics_and_tests_that_exist() {
     for Row { id, seen_by, tests } in rows() {
-        let links = seen_by.split("](runbooks/").skip(1);
+        let links = seen_by.split("](../docs/runbooks/").skip(1);
         for name in links.filter_map(|link| link.split(".md)").next()) {
             assert!(FINDINGS.iter().any(|row| row.name == name), "{id}: {name}");
         }

@@ -1,6 +1,6 @@
 //! The same faults in every framework, seen by loopwatch with the operator's metrics, with its
 //! process, and from outside. The result is compared with `tests/frameworks`, from which `make
-//! docs` makes docs/frameworks.md; with `UPDATE=1`, it is written there. Go and Python run by
+//! docs` makes docs/operator.md; with `UPDATE=1`, it is written there. Go and Python run by
 //! default, the others with `cargo test --test live -- --ignored frameworks`.
 
 mod leaks;

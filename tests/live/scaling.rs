@@ -1,5 +1,5 @@
 //! A real HorizontalPodAutoscaler moves the replicas of a Deployment by the length of the
-//! operator's queue and by its errors, with the manifests of `docs/scaling.md`.
+//! operator's queue and by its errors, with the manifests of `docs/integrations.md`.
 
 use std::time::Duration;
 
@@ -191,7 +191,8 @@ fn block(is_wanted: impl Fn(&str) -> bool) -> String {
 }
 
 fn blocks() -> Vec<String> {
-    let text = std::fs::read_to_string(repository("docs/scaling.md")).expect("the documentation");
+    let text =
+        std::fs::read_to_string(repository("docs/integrations.md")).expect("the documentation");
     let blocks = text.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next());
     blocks.map(str::to_owned).collect()
 }

@@ -1,4 +1,4 @@
-//! The table of docs/frameworks.md: what loopwatch finds out about the same faults in each
+//! The table of docs/operator.md: what loopwatch finds out about the same faults in each
 //! framework.
 //!
 //! A run of the operators writes one file of `tests/frameworks` per framework; the table is made

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The receiver may be slow, broken or gone, so only the one task waits for it. If the queue is
-//! full, loopwatch drops and counts events. `docs/notify.md` describes the requests for receivers.
+//! full, loopwatch drops and counts events. `docs/integrations.md` describes the requests for receivers.
 
 use std::collections::VecDeque;
 use std::path::PathBuf;

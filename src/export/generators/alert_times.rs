@@ -1,5 +1,5 @@
 //! Computes the longest time from a fault to its notification, for both ways of alerting, with
-//! default settings and the examples in `deploy/`. `docs/alertmanager.md` has the results in a
+//! default settings and the examples in `deploy/`. `docs/alerts.md` has the results in a
 //! table, which this test checks.
 
 use std::path::Path;
@@ -199,7 +199,7 @@ impl Waits {
 
 #[test]
 fn the_table_of_times_follows_from_the_settings_and_the_rules() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/alertmanager.md");
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("docs/alerts.md");
     let page = std::fs::read_to_string(path).expect("the page");
     let waits = Waits::of_the_examples();
 
@@ -210,9 +210,8 @@ fn the_table_of_times_follows_from_the_settings_and_the_rules() {
         let expected =
             format!("| {fault} | `{finding}`, {severity} | {opens} | {directly} | {through} |");
         let found = page.lines().find(|line| line.starts_with(&expected));
-        let line = found.unwrap_or_else(|| {
-            panic!("docs/alertmanager.md has no row that begins with\n{expected}")
-        });
+        let line = found
+            .unwrap_or_else(|| panic!("docs/alerts.md has no row that begins with\n{expected}"));
 
         let measured: Vec<Span> = line[expected.len()..]
             .split('|')

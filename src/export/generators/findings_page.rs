@@ -17,7 +17,7 @@ pub(super) fn findings() -> String {
         "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
          This is the complete list of findings. Open findings appear in the metrics `loopwatch_findings` and\n\
          `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in the report of `check`.\n\
-         A finding raises an alert only if no other open finding explains it ([alert noise](alert-noise.md)). In commands, loopwatch replaces\n\
+         A finding raises an alert only if no other open finding explains it ([noise](alerts.md#noise)). In commands, loopwatch replaces\n\
          the placeholders in braces with the values of the subject. The page serves the runbooks at `/runbooks`, and\n\
          `loopwatch runbook NAME` prints them.\n",
     );

@@ -203,7 +203,7 @@ catalog! {
             "Successful reconciles that asked for another one, at once or later."
             => Whole(operator::requeues);
         "loopwatch_reconcile_duration_seconds" Histogram Alpha ["operator_pod", "controller"]
-            "Durations of reconciles that have ended, with those buckets of the framework that loopwatch keeps (docs/operator-metrics.md); only +Inf if it has none."
+            "Durations of reconciles that have ended, with those buckets of the framework that loopwatch keeps (docs/operator.md); only +Inf if it has none."
             => Whole(operator::reconcile_seconds);
         "loopwatch_reconcile_longest_running_seconds" Gauge Alpha ["operator_pod", "controller"]
             "Age of the reconcile that has been running longest; 0 if none is running."

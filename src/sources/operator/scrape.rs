@@ -7,7 +7,7 @@
 //! ```
 //!
 //! A sidecar scrapes the operator in its own Pod. With `--operator`, loopwatch scrapes each Pod of
-//! that operator. `docs/scrape.md` describes the rules for users.
+//! that operator. `docs/operator.md` describes the rules for users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

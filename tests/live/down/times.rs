@@ -1,6 +1,6 @@
 //! How long it takes from a fault of the operator until Alertmanager notifies somebody, with the
 //! default settings of loopwatch, the bundled rules and the examples for Prometheus and
-//! Alertmanager. `docs/alertmanager.md` has the results in a table.
+//! Alertmanager. `docs/alerts.md` has the results in a table.
 
 use std::time::{Duration, Instant};
 

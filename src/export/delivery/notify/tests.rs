@@ -105,7 +105,7 @@ async fn an_event_is_a_documented_request() {
     );
     assert!(!head.contains("authorization"), "{head}");
 
-    let page = include_str!("../../../../docs/notify.md");
+    let page = include_str!("../../../../docs/integrations.md");
     let example = page
         .split("```json\n")
         .nth(1)
@@ -113,7 +113,7 @@ async fn an_event_is_a_documented_request() {
         .expect("an example");
     let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
 
-    assert_eq!(parse(&body), parse(example), "docs/notify.md shows this body");
+    assert_eq!(parse(&body), parse(example), "docs/integrations.md shows this body");
 
     sender.wait_for([1, 0, 0, 0, 0]).await;
 }

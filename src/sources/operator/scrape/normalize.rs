@@ -6,7 +6,8 @@
 //!                                                                     the framework decides ─┘
 //! ```
 //!
-//! The rules are tables, one file per framework; `docs/operator-metrics.md` is generated from them.
+//! The rules are tables, one file per framework; a section of `docs/operator.md` is generated from
+//! them.
 
 mod controllers;
 mod rules;

@@ -125,7 +125,7 @@ fn the_forecasts_match_their_golden_files() {
 
     golden::check("tests/golden/what-if.txt", &background);
     assert!(
-        include_str!("../../../../../docs/what-if.md").contains(&background),
+        include_str!("../../../../../docs/commands.md").contains(&background),
         "the page shows this report"
     );
 

@@ -1,4 +1,4 @@
-//! Generates `docs/operator-metrics.md` from the tables.
+//! Generates the section of `docs/operator.md` about the metrics of each framework.
 
 use std::fmt::Write as _;
 
@@ -54,7 +54,7 @@ const SECTIONS: [Section; 12] = [
         "The operator must configure `MicrometerMetricsV2` (names that begin with `reconciliations_`) or the deprecated \
          `MicrometerMetrics` (`operator_sdk_`); without either, it has no such metrics. The framework creates a counter when \
          it counts for the first time; loopwatch reads 0 until then. A live operator with version 5.3 serves exactly these \
-         names ([docs/frameworks.md](frameworks.md)).",
+         names ([the same faults in four frameworks](#the-same-faults-in-four-frameworks)).",
     ),
     (
         "Strimzi",
@@ -202,17 +202,13 @@ const OF_GO: [Signal; 4] =
     [Signal::HeapGoal, Signal::GcPercent, Signal::GcLimitedCycle, Signal::Goroutines];
 
 const HEAD: &str = "\
-<!-- Generated from src/sources/operator/scrape/normalize/ by `UPDATE=1 cargo test`: do not edit. -->
-
-# The operator's own metrics
-
 loopwatch reads the operator's metrics in the Prometheus text format 0.0.4 or in OpenMetrics 1.0, and turns the metrics of
-each framework into the same signals. This page lists the metric for each signal, and what is lost if a framework does not
+each framework into the same signals. The tables list the metric for each signal, and the consequence if a framework does not
 have the signal. A signal that a framework does not have is absent, never 0.
 
 - loopwatch adds the values of series that differ only in other labels.
 - A negative counter, or one that is not a number, makes the signal absent.
-- loopwatch skips lines that it cannot read, and reports the number of the first one and what is wrong with it.
+- loopwatch skips lines that it cannot read, and reports the number and the problem of the first one.
 - loopwatch reads at most 256 MiB, 5,000,000 lines, 64 KiB per line, 64 labels per series and 200 controllers.
 - Native histograms are not part of these formats. Operators that export only native histograms have no durations.
 - Of a histogram of durations, loopwatch keeps the buckets up to 0.01, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30 and 60 s that
@@ -268,7 +264,7 @@ fn metrics(tables: &[&Table], signal: Signal, of_controllers: bool) -> Option<St
 fn markdown() -> String {
     let mut page = String::from(HEAD);
     for (title, tables, of_controllers, remark) in SECTIONS {
-        let _ = write!(page, "\n## {title}\n\n{remark}\n\n| signal | metric |\n|---|---|\n");
+        let _ = write!(page, "\n### {title}\n\n{remark}\n\n| signal | metric |\n|---|---|\n");
         let meanings: &[Meaning] = if of_controllers { &OF_CONTROLLERS } else { &OF_PROCESSES };
         let mut lost: Vec<(String, &str)> = Vec::new();
 
@@ -298,7 +294,7 @@ fn markdown() -> String {
 
 #[test]
 fn the_documentation_matches_the_tables() {
-    crate::golden::check("docs/operator-metrics.md", &markdown());
+    crate::golden::check_section("docs/operator.md", "metrics by framework", &markdown());
 }
 
 #[test]
