@@ -19,10 +19,12 @@ mod held;
 mod pseudonym;
 mod reader;
 mod segments;
+mod shift;
 mod writer;
 
 pub use self::reader::{Recording, RecordingError, Unread};
 pub use self::segments::Segments;
+pub use self::shift::ending_at;
 pub use self::writer::Writer;
 
 /// The version of the format that this program writes.

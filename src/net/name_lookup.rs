@@ -176,9 +176,13 @@ mod tests {
             );
         }
 
-        drop(open);
-        let (one, other) =
-            tokio::join!(lookups.addresses("alertmanager"), lookups.addresses("alertmanager"));
+        // Both must join before the answer comes: the first to take it forgets the lookup.
+        let open = async { drop(open) };
+        let (one, other, ()) = tokio::join!(
+            lookups.addresses("alertmanager"),
+            lookups.addresses("alertmanager"),
+            open
+        );
 
         assert_eq!(
             (one.expect("an answer"), other.expect("an answer")),

@@ -38,12 +38,13 @@ const FACTOR: i64 = 20;
 const LENGTH: Duration = Duration::from_secs(520);
 
 /// The findings that the incident opens.
-const FOUND: [&str; 7] = [
+const FOUND: [&str; 8] = [
     "DanglingReference",
     "FinalizerStuck",
     "HeapLeak",
     "NeverRecovered",
     "Orphan",
+    "PhaseCycling",
     "Regressed",
     "Unacknowledged",
 ];
@@ -56,18 +57,21 @@ const STEPS: [Step; 15] = [
     (8, |incident| incident.fault("HeapLeak?rate=256Ki")),
     (9, |incident| incident.change("mailer", json!({"secretRef": {"name": "smtp-password"}}))),
     (10, |incident| incident.kube.delete_with("Orphan", ZOO, "Widget", NAMESPACE, "archive")),
-    (14, |incident| incident.fault("Regressed?kind=Widget&name=ledger")),
+    (12, |incident| incident.fault("PhaseCycling?kind=Widget&name=catalog&period=5s")),
     (16, |incident| incident.fault("NeverRecovered?kind=Widget&name=invoices")),
     (17, |incident| incident.change("invoices", json!({"image": "invalid"}))),
-    (20, |incident| incident.change("invoices", json!({"image": "registry.k8s.io/pause:3.10"}))),
+    (20, |incident| incident.change("invoices", json!({"image": IMAGE}))),
     (22, |incident| incident.fault("FinalizerStuck?kind=Widget&name=sessions")),
     (23, |incident| incident.kube.delete(ZOO, "Widget", NAMESPACE, "sessions")),
     (28, |incident| incident.fault("Unacknowledged?kind=Widget&name=checkout")),
     (29, |incident| incident.change("checkout", json!({"size": 3}))),
-    (60, |incident| incident.change("catalog", json!({"size": 2}))),
-    (150, |incident| incident.cure("Regressed?kind=Widget&name=ledger")),
-    (200, |incident| incident.cure("FinalizerStuck?kind=Widget&name=sessions")),
+    (90, |incident| incident.fault("Regressed?kind=Widget&name=ledger")),
+    (120, |incident| incident.cure("PhaseCycling?kind=Widget&name=catalog")),
+    (180, |incident| incident.change("search", json!({"size": 2}))),
 ];
+
+/// The image of a Widget, unless a test changes it.
+const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
 struct Incident {
     kube: Kube,

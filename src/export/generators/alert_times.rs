@@ -70,9 +70,16 @@ fn rows() -> Vec<Row> {
             settings.source_failing_after,
             false,
         ),
-        row("it ignores a spec change", "Unacknowledged", "critical", settings.deadline, false),
         row(
-            "the controller of a finalizer is gone",
+            "it ignores changes of many objects",
+            "Unacknowledged",
+            "critical",
+            settings.deadline,
+            false,
+        ),
+        row("it ignores one change", "Unacknowledged", "warning", settings.deadline, false),
+        row(
+            "the controller of many objects' finalizer is gone",
             "FinalizerOwnerAbsent",
             "critical",
             settings.owner_absent_after,

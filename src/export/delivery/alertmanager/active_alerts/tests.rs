@@ -341,7 +341,7 @@ fn a_new_object_of_an_alert_that_fires_is_posted_at_once() {
     );
     assert_eq!(
         alerts[0]["annotations"]["summary"],
-        "Widget team-a/first and 1 other not converged for 1m (cluster production)"
+        "Widget team-a/first and 1 other not converged for 1m5s (cluster production)"
     );
 }
 
