@@ -85,7 +85,7 @@ enum Command {
     Rules,
     /// Print the Grafana dashboards as a JSON array
     Dashboards,
-    /// Print the runbook of a finding: its meaning, impact, diagnosis and mitigation
+    /// Print the runbook of a finding: the first command, causes, actions and their dangers
     Runbook(shipped::RunbookArgs),
     /// Print a shell completion script
     Completions(completions::CompletionsArgs),

@@ -252,17 +252,58 @@ fn recorded_series_keep_the_cluster() {
     }
 }
 
-#[test]
-fn every_runbook_says_what_it_means_what_it_does_how_to_find_out_and_what_to_do() {
+/// The names and the texts of all runbooks.
+fn runbooks() -> Vec<(String, String)> {
     let entries = fs::read_dir(root().join("docs/runbooks")).expect("runbooks");
-    let mut count = 0;
-    for entry in entries {
-        let path = entry.expect("an entry").path();
+    let paths = entries.map(|entry| entry.expect("an entry").path());
+    let named = |path: std::path::PathBuf| {
         let name = path.file_stem().expect("a name").to_string_lossy().into_owned();
         let text = read(&path);
+        (name, text)
+    };
 
-        assert!(text.starts_with(&format!("# {name}\n")), "{name}: its title");
+    let all: Vec<_> = paths.map(named).collect();
+    assert!(all.len() >= 60, "{}", all.len());
+    all
+}
 
+/// The blocks of code of a text, each with its language.
+fn blocks(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.split("```").skip(1).step_by(2).filter_map(|block| block.split_once('\n'))
+}
+
+/// A person reads a runbook at night, so it begins with what is broken for whom, and with the
+/// command to run first.
+#[test]
+fn every_runbook_has_its_first_command_within_ten_lines() {
+    const LINES: usize = 10;
+
+    for (name, text) in runbooks() {
+        assert!(text.starts_with(&format!("# {name}\n\n")), "{name}: its title");
+
+        let begin: Vec<&str> = text.lines().take(LINES).collect();
+        let opens = begin.iter().position(|line| *line == "```sh");
+        let opens = opens.unwrap_or_else(|| panic!("{name}: no command within {LINES} lines"));
+        let command = begin.get(opens + 1).copied().unwrap_or_default();
+        let is_known = ["kubectl ", "loopwatch "].iter().any(|tool| command.starts_with(tool));
+        assert!(is_known, "{name}: its first command: {command}");
+
+        let impact = begin[1..opens].join(" ");
+        assert!(!impact.contains('#'), "{name}: a heading before the first command");
+        assert!(
+            impact.split_whitespace().count() >= 8,
+            "{name}: what is broken for whom: {impact}"
+        );
+
+        let closes = text.find("\n```\n").expect("the end of the command");
+        let (first, _) = text.split_at(closes);
+        assert_eq!(changing(first), None, "{name}: its first command changes something");
+    }
+}
+
+#[test]
+fn every_runbook_says_what_to_do_when_it_is_over_and_what_to_do_about_false_alarms() {
+    for (name, text) in runbooks() {
         let sections: Vec<(&str, &str)> = text
             .split("\n## ")
             .skip(1)
@@ -270,39 +311,166 @@ fn every_runbook_says_what_it_means_what_it_does_how_to_find_out_and_what_to_do(
             .collect();
         let headings: Vec<&str> = sections.iter().map(|(heading, _)| *heading).collect();
 
-        assert_eq!(headings, ["Meaning", "Impact", "Diagnosis", "Mitigation"], "{name}");
+        assert_eq!(
+            headings,
+            ["Diagnosis", "Mitigation", "Recovery", "False alarms", "Meaning"],
+            "{name}"
+        );
 
         for (heading, section) in &sections {
             let words = section.split_whitespace().count();
             assert!(words >= 8, "{name}: {words} words under {heading}");
         }
 
-        let commands = ["```sh\n", "```promql\n", "```yaml\n", "`kubectl ", "`loopwatch "];
-        let shows = |section: &str| commands.iter().any(|mark| section.contains(mark));
-
-        assert!(shows(sections[2].1), "{name}: no command or query under Diagnosis");
+        let [(_, diagnosis), (_, mitigation), (_, recovery), ..] = sections[..] else {
+            panic!("{name}: its sections");
+        };
+        let rows = diagnosis.lines().filter(|line| line.starts_with("| ")).count();
+        assert!(rows >= 3, "{name}: no table from output to cause and action");
+        assert!(mitigation.starts_with("\n- "), "{name}: no list of actions");
+        assert!(blocks(recovery).next().is_some(), "{name}: nothing shows that it is over");
 
         let alerts = FINDINGS.iter().all(|info| info.name != name || info.alert != Alert::None);
-        assert!(!alerts || shows(sections[3].1), "{name}: no command under Mitigation");
-
-        expect_safe(&name, &text);
-        count += 1;
+        assert!(!alerts || blocks(mitigation).next().is_some(), "{name}: no command to act");
     }
-
-    assert!(count >= 60, "{count}");
 }
 
-/// The placeholders in the commands of runbooks, in the order of the text.
+/// What a command of a text changes in the cluster or in Alertmanager, if any does.
+fn changing(text: &str) -> Option<&'static str> {
+    const CHANGES: [&str; 15] = [
+        "kubectl annotate",
+        "kubectl apply",
+        "kubectl create",
+        "kubectl debug",
+        "kubectl delete",
+        "kubectl edit",
+        "kubectl label",
+        "kubectl patch",
+        "kubectl replace",
+        "kubectl rollout restart",
+        "kubectl rollout undo",
+        "kubectl scale",
+        "kubectl set",
+        "silence add",
+        "silence expire",
+    ];
+
+    CHANGES.into_iter().find(|change| blocks(text).any(|(_, code)| code.contains(change)))
+}
+
+/// The items of the lists of a text, each with all that belongs to it.
+fn items(text: &str) -> Vec<String> {
+    let mut items = vec![String::new()];
+    for line in text.lines() {
+        let begins = line.starts_with("- ") || line.starts_with("#");
+        let numbered =
+            line.split_once(". ").is_some_and(|(number, _)| number.parse::<u8>().is_ok());
+        if begins || numbered {
+            items.push(String::new());
+        }
+
+        let item = items.last_mut().expect("an item");
+        item.push_str(line);
+        item.push('\n');
+    }
+
+    items
+}
+
+/// The reader must know what a command interrupts or destroys before running it, and how to undo
+/// it.
+#[test]
+fn every_action_of_a_runbook_names_its_danger_and_how_to_undo_it() {
+    let mut count = 0;
+    for (name, text) in runbooks() {
+        for item in items(&text) {
+            let changes = changing(&item)
+                .or_else(|| blocks(&item).any(|(lang, _)| lang == "yaml").then_some("a setting"));
+            let Some(change) = changes else { continue };
+
+            for mark in ["**Danger:**", "**Undo:**"] {
+                assert!(item.contains(mark), "{name}: `{change}` without {mark}\n{item}");
+            }
+            count += 1;
+        }
+    }
+
+    assert!(count >= 200, "{count}");
+}
+
+/// Commands that a person copies under stress must not destroy anything by themselves.
+#[test]
+fn no_command_of_a_runbook_destroys_anything_when_it_is_copied() {
+    const FORBIDDEN: [&str; 7] = [
+        "--force",
+        "finalizers\":null",
+        "finalizers: []",
+        "delete --all",
+        "--grace-period=0",
+        "delete namespace",
+        "delete crd",
+    ];
+
+    for (name, text) in runbooks() {
+        let commands: Vec<&str> = blocks(&text).flat_map(|(_, code)| code.lines()).collect();
+        for command in &commands {
+            for word in FORBIDDEN {
+                assert!(!command.contains(word), "{name}: a command with {word}");
+            }
+
+            let destroys =
+                command.contains("kubectl delete") || command.contains("\"op\":\"remove\"");
+            let tries = command.contains("--dry-run=server");
+            assert!(!destroys || tries, "{name}: without --dry-run=server: {command}");
+        }
+
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let says = words.join(" ").contains("leave out `--dry-run=server`");
+        let tries = commands.iter().any(|command| command.contains("--dry-run=server"));
+        assert!(!tries || says, "{name}: nothing says that --dry-run=server changes nothing");
+    }
+}
+
+/// A command that does not exist wastes the reader's time.
+#[test]
+fn every_loopwatch_command_of_a_runbook_exists() {
+    let cli = read("src/cli.rs");
+    let (_, commands) = cli.split_once("enum Command {").expect("the commands");
+    let (commands, _) = commands.split_once("\n}").expect("their end");
+    let is_command = |name: &str| {
+        let variant: String =
+            name.split('-').map(|word| word[..1].to_uppercase() + &word[1..]).collect();
+        commands.lines().any(|line| {
+            line.trim().strip_prefix(&variant).is_some_and(|rest| rest.starts_with(['(', ',']))
+        })
+    };
+
+    assert!(is_command("what-if") && !is_command("what") && !is_command("destroy"));
+
+    for (name, text) in runbooks() {
+        let lines =
+            blocks(&text).filter(|(lang, _)| *lang == "sh").flat_map(|(_, code)| code.lines());
+        for line in lines.filter_map(|line| line.trim().strip_prefix("loopwatch ")) {
+            let command = line.split(' ').next().unwrap_or_default();
+            assert!(is_command(command), "{name}: loopwatch {command}");
+        }
+    }
+}
+
+/// The placeholders of a text, in its order.
 fn placeholders(text: &str) -> Vec<&str> {
-    let is_code = |line: &&str| line.starts_with([' ', '-']) || line.contains("kubectl ");
-    let parts = text.lines().filter(is_code).flat_map(|line| line.split('<').skip(1));
+    let parts = text.split('<').skip(1);
     let names = parts.filter_map(|part| Some(part.split_once('>')?.0));
     names.filter(|name| name.starts_with(|c: char| c.is_alphanumeric())).collect()
 }
 
+/// Spellings of placeholders that other documents use, and runbooks do not.
+const OTHER_SPELLINGS: [&str; 7] =
+    ["KIND", "GROUP", "NAME", "NAMESPACE", "POD", "OPERATOR", "DURATION"];
+
 /// `<namespace>` must not be that of the operator in one runbook and that of the object in another.
 #[test]
-fn every_placeholder_of_a_runbook_has_one_documented_meaning() {
+fn every_placeholder_of_a_runbook_has_one_documented_meaning_and_one_spelling() {
     let page = read("docs/alerts.md");
     let (_, table) = page.split_once("## Placeholders in runbooks\n").expect("the section");
     let rows = table.split("\n## ").next().unwrap_or_default().lines();
@@ -314,11 +482,9 @@ fn every_placeholder_of_a_runbook_has_one_documented_meaning() {
         .collect();
 
     let mut used = BTreeSet::new();
-    for entry in fs::read_dir(root().join("docs/runbooks")).expect("runbooks") {
-        let path = entry.expect("an entry").path();
-        let text = read(&path);
+    for (runbook, text) in runbooks() {
         for name in placeholders(&text) {
-            assert!(known.contains(name), "{}: <{name}> has no meaning", path.display());
+            assert!(known.contains(name), "{runbook}: <{name}> has no meaning");
             used.insert(name.to_owned());
         }
 
@@ -326,30 +492,18 @@ fn every_placeholder_of_a_runbook_has_one_documented_meaning() {
             let of_operator = ["<pod>", "<deployment>", "<account>", "<container>"];
             let is_about_operator = of_operator.iter().any(|name| line.contains(name));
             let accepts = !line.contains("-n <namespace>") || line.contains("auth can-i");
-            assert!(!is_about_operator || accepts, "{}: {line}", path.display());
+            assert!(!is_about_operator || accepts, "{runbook}: {line}");
+        }
+
+        for word in blocks(&text).flat_map(|(_, code)| code.split([' ', '/', '=', '\n'])) {
+            assert!(
+                !OTHER_SPELLINGS.contains(&word),
+                "{runbook}: {word} instead of a <placeholder>"
+            );
         }
     }
 
     assert_eq!(used, known, "the table has no other rows");
-}
-
-/// Commands that a person copies under stress must not destroy anything by themselves. A runbook
-/// that must mention one says what to do before, in the same section.
-fn expect_safe(name: &str, text: &str) {
-    let blocks = text.split("```").skip(1).step_by(2);
-    for block in blocks {
-        for word in [
-            "--force",
-            "finalizers\":null",
-            "finalizers: []",
-            "delete --all",
-            "--grace-period=0",
-            "delete namespace",
-            "delete crd",
-        ] {
-            assert!(!block.contains(word), "{name}: a command with {word}");
-        }
-    }
 }
 
 /// The labels of the rule for tenants, with these values.

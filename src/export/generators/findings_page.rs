@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 use crate::export::view::capitalised;
 use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
 
-/// The headings that every runbook has, in this order.
-pub(super) const RUNBOOK_HEADINGS: [&str; 4] = ["Meaning", "Impact", "Diagnosis", "Mitigation"];
+/// The headings that every runbook has, in this order, after its impact and its first command.
+pub(super) const RUNBOOK_HEADINGS: [&str; 5] =
+    ["Diagnosis", "Mitigation", "Recovery", "False alarms", "Meaning"];
 
 // `write!` to a string cannot fail, so this file drops its result.
 
@@ -93,8 +94,11 @@ fn explained(info: &FindingInfo) -> String {
 pub(super) fn runbook(info: &FindingInfo) -> String {
     let evidence: Vec<_> = info.evidence.iter().map(|key| format!("`{key}`")).collect();
     format!(
-        "# {name}\n\n## Meaning\n\n{meaning}\n\nNot to be confused with: {near}\n\n## Impact\n\n{impact}\n\n## Diagnosis\n\n\
-         Read the evidence of the finding ({evidence}). Start with\n\n```sh\n{command}\n```\n\n## Mitigation\n\n{advice}\n",
+        "# {name}\n\n{impact}\n\n```sh\n{command}\n```\n\n## Diagnosis\n\n\
+         Read the evidence of the finding ({evidence}).\n\n| output | cause | action |\n|---|---|---|\n\n\
+         ## Mitigation\n\n- {advice}\n\n## Recovery\n\nThe finding closes.\n\n```promql\n\
+         loopwatch_findings{{finding=\"{name}\"}}\n```\n\n## False alarms\n\nNot to be confused with: {near}\n\n\
+         ## Meaning\n\n{meaning}\n",
         name = info.name,
         meaning = info.meaning,
         near = info.near_miss,
