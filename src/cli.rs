@@ -22,7 +22,8 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use self::parse::Parsed;
-use crate::config::ClusterFlags;
+use crate::config::{ClusterFlags, one_of};
+use crate::export::presentation::report::{Colours, choose_colours};
 use crate::export::view::controls_display;
 use crate::telemetry::{self, LogFormat};
 
@@ -48,6 +49,9 @@ struct Cli {
     command: Command,
     #[command(flatten)]
     log: LogFlags,
+    /// Colours of reports: auto, always or never; auto means on a terminal, unless NO_COLOR is set
+    #[arg(long, value_name = "WHEN", global = true, default_value = "auto", value_parser = colours)]
+    color: Colours,
 }
 
 const EXAMPLES: &str = "\
@@ -124,6 +128,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Err(error) => return refuse(&error, &arguments),
     };
 
+    choose_colours(cli.color);
     problems.extend(start_logs(&cli));
     let lenient = matches!(&cli.command, Command::Run(args) if !args.strict);
     if !lenient && !problems.is_empty() {
@@ -164,6 +169,11 @@ fn start_logs(cli: &Cli) -> Option<String> {
     let _ = telemetry::init_logs(telemetry::DEFAULT_FILTER, LogFormat::default());
 
     Some(problem.to_string())
+}
+
+fn colours(text: &str) -> Result<Colours, String> {
+    let all = [("auto", Colours::Auto), ("always", Colours::Always), ("never", Colours::Never)];
+    one_of(text, &all)
 }
 
 fn log_format(text: &str) -> Result<LogFormat, String> {

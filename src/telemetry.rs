@@ -4,6 +4,7 @@
 pub(crate) mod captured;
 mod config;
 mod exemplars;
+mod fields;
 mod labels;
 mod process;
 mod readings;
@@ -75,7 +76,7 @@ pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
         .with_ansi(colours);
 
     let result = match format {
-        LogFormat::Text => logs.try_init(),
+        LogFormat::Text => logs.fmt_fields(fields::quoted()).try_init(),
         LogFormat::Json => logs.json().flatten_event(true).try_init(),
     };
 

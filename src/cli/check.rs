@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::Context as _;
 use clap::Args;
 use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
@@ -18,7 +19,7 @@ use super::FAILURE;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags, one_of};
-use crate::export::presentation::report::OutputFormat;
+use crate::export::presentation::report::{OutputFormat, junit};
 use crate::export::view::{DumpInput, Input};
 use crate::lock::lock;
 use crate::recording::{Recording, RecordingError};
@@ -49,6 +50,10 @@ pub(super) struct CheckArgs {
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
     output: OutputFormat,
+    /// Also write the findings to this file as JUnit XML, for CI systems; findings below --fail-on
+    /// are skipped tests
+    #[arg(long, value_name = "FILE")]
+    junit: Option<PathBuf>,
     /// Exit with 1 if there is a finding of this severity or higher: critical, warning, info, or none
     /// to exit with 0 whatever the findings
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
@@ -87,6 +92,11 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
     let shown =
         Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
     let snapshot = shown.print(args.output)?;
+    if let Some(file) = &args.junit {
+        let tests = junit(&snapshot, args.fail_on.0)?;
+        std::fs::write(file, tests).with_context(|| format!("cannot write {}", file.display()))?;
+    }
+
     let unsynced = |kind: &KindSummary| kind.watches.iter().all(|watch| !watch.synced);
 
     if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {

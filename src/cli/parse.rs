@@ -222,7 +222,11 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
     });
     let joined = without_credentials(&lines.collect::<Vec<_>>().join("; "));
-    let line = joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
+    let mut line =
+        joined.trim_start_matches("error: ").replace("; tip: ", "; ").replace(":; ", ": ");
+    if error.kind() == ErrorKind::UnknownArgument && named(error).is_some_and(is_negative) {
+        line.push_str("; to give a flag a negative value, write --flag=-5");
+    }
 
     match named(error)
         .filter(|named| named.starts_with('-') && position(arguments, named).is_none())
@@ -233,6 +237,11 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         }
         _ => line,
     }
+}
+
+/// Whether an argument looks like a negative number.
+fn is_negative(argument: &str) -> bool {
+    argument.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
 /// The command that the arguments name, for example `loopwatch what-if delete`.

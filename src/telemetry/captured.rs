@@ -19,7 +19,11 @@ impl Captured {
         let text = Arc::<Mutex<Vec<u8>>>::default();
         let shared = text.clone();
         let writer = move || Writer(shared.clone());
-        let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer).finish();
+        let subscriber = tracing_subscriber::fmt()
+            .fmt_fields(super::fields::quoted())
+            .with_ansi(false)
+            .with_writer(writer)
+            .finish();
 
         Self { text, _guard: tracing::subscriber::set_default(subscriber) }
     }

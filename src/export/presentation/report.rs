@@ -12,9 +12,11 @@ mod check; // the findings, on one screen, with the next command to run
 mod explain; // one object
 mod forecast; // what a deletion takes with it
 mod rights; // the permissions of the operator's account
+mod junit; // the findings as tests, for CI systems
 
 pub(crate) use self::check::CheckReport;
 pub(crate) use self::explain::explain_report;
 pub(crate) use self::forecast::Forecast;
+pub(crate) use self::junit::junit;
 pub(crate) use self::rights::rights_report;
-pub(crate) use self::style::{OutputFormat, Style};
+pub(crate) use self::style::{Colours, OutputFormat, Style, choose_colours};

@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::io::IsTerminal as _;
+use std::sync::OnceLock;
 
 use crate::export::view::controls_display;
 
@@ -15,6 +16,16 @@ pub(crate) enum OutputFormat {
     Yaml,
     /// Markdown for tickets.
     Markdown,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Colours {
+    /// On a terminal that shows them, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    Always,
+    Never,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,23 +86,36 @@ fn escaped(json: &str) -> String {
     text
 }
 
+/// The choice of the user, which is the same for everything that the process prints.
+static CHOICE: OnceLock<Colours> = OnceLock::new();
+
+/// Sets when reports use colours. Only the first call has an effect.
+pub(crate) fn choose_colours(choice: Colours) {
+    let _ = CHOICE.set(choice);
+}
+
 /// Width in columns without a terminal: a readable line length.
 const USUAL_WIDTH: usize = 110;
 
 impl Style {
-    /// The style for standard output: colours only on a terminal, and not if `NO_COLOR` is set.
+    /// The style for standard output.
     #[must_use]
     pub(crate) fn of_stdout(format: OutputFormat) -> Self {
         let terminal = std::io::stdout().is_terminal();
-        let unwanted = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
+        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|value| value == "dumb");
+        let colours = match CHOICE.get().copied().unwrap_or_default() {
+            Colours::Auto => terminal && !dumb && !is_set("NO_COLOR"),
+            Colours::Always => true,
+            Colours::Never => false,
+        };
         let width = terminal_size::terminal_size()
             .filter(|_| terminal)
             .map(|(width, _)| usize::from(width.0));
 
         Self {
             markdown: format == OutputFormat::Markdown,
-            colours: terminal && !unwanted && !dumb,
+            colours,
             width: width.unwrap_or(USUAL_WIDTH).clamp(40, 160),
         }
     }

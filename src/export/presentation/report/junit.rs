@@ -1,0 +1,158 @@
+//! The findings of `check` as JUnit XML, which CI systems show as failed tests. Elements and
+//! attributes are those that Jenkins, GitLab and GitHub read.
+
+use std::io;
+
+use loopwatch_model::finding::{Finding, Severity};
+use loopwatch_model::snapshot::Snapshot;
+use quick_xml::Writer;
+use quick_xml::events::{BytesDecl, BytesStart, BytesText, Event};
+
+use crate::export::view::{Findings, controls_display, evidence, kind_name};
+
+/// The name of the suite that holds the findings about anything but a kind that loopwatch watches.
+const OTHERS: &str = "the operator and loopwatch";
+
+/// Writes a suite per kind, with a failed test per finding that counts and a skipped test per other
+/// finding, and a passed test for a kind without findings. A finding that another one explains belongs to
+/// that one.
+///
+/// # Errors
+/// If the texts cannot be written; memory can always be.
+pub(crate) fn junit(snapshot: &Snapshot, fail_on: Option<Severity>) -> io::Result<String> {
+    let roots = Findings::of(snapshot).roots;
+    let mut suites: Vec<Suite<'_>> = snapshot
+        .kinds
+        .iter()
+        .map(|kind| Suite { name: kind_name(&kind.group, &kind.kind), findings: Vec::new() })
+        .collect();
+    suites.push(Suite { name: OTHERS.to_owned(), findings: Vec::new() });
+
+    for finding in roots {
+        let name = kind_name(finding.subject.group(), finding.subject.kind());
+        let last = suites.len() - 1;
+        let index = suites[..last].iter().position(|suite| suite.name == name).unwrap_or(last);
+        suites[index].findings.push(finding);
+    }
+
+    let mut writer = Writer::new_with_indent(Vec::new(), b' ', 2);
+    writer.write_event(Event::Decl(BytesDecl::new("1.0", Some("UTF-8"), None)))?;
+    let all = BytesStart::new("testsuites").with_attributes([("name", "loopwatch check")]);
+    writer.write_event(Event::Start(all.borrow()))?;
+    for suite in suites {
+        suite.write(&mut writer, fail_on)?;
+    }
+
+    writer.write_event(Event::End(all.to_end()))?;
+    let mut text = String::from_utf8_lossy(&writer.into_inner()).into_owned();
+    text.push('\n');
+    Ok(text)
+}
+
+/// The findings about one kind.
+struct Suite<'a> {
+    name: String,
+    findings: Vec<&'a Finding>,
+}
+
+impl Suite<'_> {
+    fn write(&self, writer: &mut Writer<Vec<u8>>, fail_on: Option<Severity>) -> io::Result<()> {
+        let counts = |finding: &&&Finding| fail_on.is_some_and(|limit| finding.severity <= limit);
+        let failures = self.findings.iter().filter(counts).count();
+        let skipped = self.findings.len() - failures;
+        let element = BytesStart::new("testsuite").with_attributes([
+            ("name", self.name.as_str()),
+            ("tests", self.findings.len().max(1).to_string().as_str()),
+            ("failures", failures.to_string().as_str()),
+            ("skipped", skipped.to_string().as_str()),
+        ]);
+
+        writer.write_event(Event::Start(element.borrow()))?;
+        for finding in &self.findings {
+            self.write_finding(writer, finding, counts(&finding))?;
+        }
+
+        if self.findings.is_empty() {
+            let passed = BytesStart::new("testcase")
+                .with_attributes([("classname", self.name.as_str()), ("name", "no findings")]);
+            writer.write_event(Event::Empty(passed))?;
+        }
+
+        writer.write_event(Event::End(element.to_end()))
+    }
+
+    fn write_finding(
+        &self,
+        writer: &mut Writer<Vec<u8>>,
+        finding: &Finding,
+        counts: bool,
+    ) -> io::Result<()> {
+        let info = finding.info();
+        let name = shown(&format!("{} {}", info.name, finding.subject));
+        let case = BytesStart::new("testcase")
+            .with_attributes([("classname", self.name.as_str()), ("name", name.as_str())]);
+        let problem = BytesStart::new(if counts { "failure" } else { "skipped" })
+            .with_attributes([("type", finding.severity.as_str()), ("message", info.meaning)]);
+        let shown_evidence: Vec<String> =
+            evidence(finding).map(|(key, value)| format!("{key} {value}")).collect();
+        let lines = [shown_evidence.join(", "), info.advice.to_owned(), finding.command()];
+        let text = shown(&lines.join("\n"));
+
+        writer.write_event(Event::Start(case.borrow()))?;
+        writer.write_event(Event::Start(problem.borrow()))?;
+        writer.write_event(Event::Text(BytesText::new(&text)))?;
+        writer.write_event(Event::End(problem.to_end()))?;
+        writer.write_event(Event::End(case.to_end()))
+    }
+}
+
+/// Returns a text without the characters that control a terminal, most of which XML forbids.
+fn shown(text: &str) -> String {
+    text.replace(|character| character != '\n' && controls_display(character), "\u{fffd}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::export::sample;
+
+    #[test]
+    fn each_finding_is_a_failed_or_a_skipped_test_and_texts_are_escaped() {
+        let mut snapshot = sample::sample().snapshot;
+        let total = Findings::of(&snapshot).roots.len();
+        let critical = Findings::of(&snapshot).count(Severity::Critical);
+        let count = |text: &str, part: &str| text.matches(part).count();
+
+        let text = junit(&snapshot, Some(Severity::Critical)).expect("XML");
+        assert_eq!(count(&text, "<failure "), critical, "{text}");
+        assert_eq!(count(&text, "<skipped "), total - critical, "{text}");
+
+        let text = junit(&snapshot, None).expect("XML");
+        assert_eq!((count(&text, "<failure "), count(&text, "<skipped ")), (0, total));
+
+        let hostile = "a\"<b>&\u{1b}[31m";
+        for finding in &mut snapshot.findings {
+            finding.subject =
+                loopwatch_model::finding::Subject::Source { name: hostile.to_owned() };
+        }
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        assert!(!text.contains("<b>") && !text.contains('\u{1b}'), "{text}");
+
+        let mut reader = quick_xml::Reader::from_str(&text);
+        while !matches!(reader.read_event().expect("well-formed"), Event::Eof) {}
+    }
+
+    #[test]
+    fn a_kind_without_findings_is_a_passed_test() {
+        let mut snapshot = sample::sample().snapshot;
+        snapshot.findings.clear();
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        assert_eq!(
+            text.matches("name=\"no findings\"").count(),
+            snapshot.kinds.len() + 1,
+            "{text}"
+        );
+    }
+}

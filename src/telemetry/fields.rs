@@ -1,0 +1,56 @@
+//! The fields of log lines in text. A value with spaces is quoted, so that programs can split a line
+//! into fields (logfmt), and people see where a value ends.
+
+use std::fmt;
+
+use tracing::field::Field;
+use tracing_subscriber::field::MakeExt as _;
+use tracing_subscriber::fmt::FormatFields;
+use tracing_subscriber::fmt::format::{Writer, debug_fn};
+
+use crate::export::view::controls_display;
+
+/// The field with the text of an event.
+const MESSAGE: &str = "message";
+
+/// The beginning of the names of fields about the place in the code, which libraries add.
+const OF_LIBRARIES: &str = "log.";
+
+/// Returns the formatter.
+pub(super) fn quoted() -> impl for<'w> FormatFields<'w> + Send + Sync + 'static {
+    debug_fn(write_field).delimited(" ")
+}
+
+fn write_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
+    let text = format!("{value:?}");
+    match field.name() {
+        MESSAGE => writer.write_str(&text.replace(controls_display, "\u{fffd}")),
+        name if name.starts_with(OF_LIBRARIES) => Ok(()),
+        name if is_plain(&text) => write!(writer, "{name}={text}"),
+        name => write!(writer, "{name}={text:?}"),
+    }
+}
+
+/// Returns whether a value needs no quotes, or has them already.
+fn is_plain(text: &str) -> bool {
+    let is_quoted = text.len() > 1 && text.starts_with('"') && text.ends_with('"');
+    let needs_quotes = |c: char| c == ' ' || c == '"' || c == '=' || controls_display(c);
+    is_quoted || (!text.is_empty() && !text.contains(needs_quotes))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::telemetry::captured::Captured;
+
+    #[test]
+    fn values_with_spaces_are_quoted_and_others_are_not() {
+        let log = Captured::start();
+        let (error, address) = ("no such \"host\"", "127.0.0.1:9917");
+        tracing::warn!(%error, %address, ?error, count = 3, empty = %"", "cannot\u{1b}[31m connect");
+
+        let line = log.warnings().pop().expect("a warning");
+        let expected = "cannot\u{fffd}[31m connect error=\"no such \\\"host\\\"\" address=127.0.0.1:9917 \
+                        error=\"no such \\\"host\\\"\" count=3 empty=\"\"";
+        assert!(line.ends_with(expected), "{line}");
+    }
+}
