@@ -1,10 +1,10 @@
 //! Classic Prometheus histograms with fixed bucket bounds.
 
-/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: from one second,
-/// the time that a fast controller needs, to one day.
+/// Upper bounds in seconds for convergence, acknowledgement and finalizer removal: from a tenth of a
+/// second, in which a fast controller acknowledges a change, to one day.
 pub const LATENCY_BOUNDS: &[f64] = &[
-    1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0, 43_200.0,
-    86_400.0,
+    0.1, 0.25, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0, 600.0, 1800.0, 3600.0, 10_800.0,
+    43_200.0, 86_400.0,
 ];
 
 /// Upper bounds in seconds for the delivery lag of watches. loopwatch aims at less than half a
