@@ -43,6 +43,7 @@ pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, word
     let blind_spots = input.all_blind_spots(snapshot);
     let main = html! {
         (recording(input))
+        (frame::nothing_matches())
         (headline::headline(snapshot, health))
         (findings::findings(snapshot, blind_spots.is_empty()))
         (tables::unhealthy_objects(snapshot))
@@ -73,7 +74,7 @@ pub(crate) fn render_object(
     };
 
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
-    frame::page(&format!("{state} · {kind} {name}"), &frame::filter(""), &main)
+    frame::page(&format!("{state} · {kind} {name}"), &frame::search(), &main)
 }
 
 /// Renders the list of the runbooks.

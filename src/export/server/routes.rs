@@ -102,7 +102,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/api/v1/objects",
         policy: Policy::Page,
-        description: "objects, as JSON; filters: group, kind, namespace, name, state, search",
+        description: "objects, as JSON; filters: group, kind, namespace, name, state, role, search",
         handler: || get(api::objects),
     },
     Route {

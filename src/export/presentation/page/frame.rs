@@ -72,14 +72,32 @@ fn footer(root: &str) -> Markup {
     }
 }
 
-/// The filter of a page, which hides everything that does not match. It needs the script. A link to
-/// the page may pre-fill it.
+/// The filter of the overview. With the script, it hides everything that does not match, and the
+/// address of the page contains its words. Without the script, it searches all objects.
 pub(super) fn filter(words: &str) -> Markup {
+    search_form("filter", "Filter by name, namespace, kind, or finding", "Filter (press /)", words)
+}
+
+/// The field of other pages that searches all objects.
+pub(super) fn search() -> Markup {
+    search_form("search", "Search all objects by name or namespace", "Search objects (press /)", "")
+}
+
+fn search_form(id: &str, label: &str, placeholder: &str, words: &str) -> Markup {
     html! {
-        label class="filter" {
-            span class="hidden" { "Filter by name, namespace, kind, or finding" }
-            input id="filter" type="search" value=(words) placeholder="Filter (press /)"
-                autocomplete="off" spellcheck="false";
+        form class="find" role="search" action="objects" method="get" {
+            label class="hidden" for=(id) { (label) }
+            input id=(id) name="search" type="search" value=(words) placeholder=(placeholder)
+                maxlength="256" autocomplete="off" autocapitalize="none" spellcheck="false";
+        }
+    }
+}
+
+/// What the script shows if nothing on the page matches the filter.
+pub(super) fn nothing_matches() -> Markup {
+    html! {
+        p id="nothing" class="panel" role="status" hidden {
+            "Nothing on this page matches the filter. " a href="objects" { "Search all objects" }
         }
     }
 }

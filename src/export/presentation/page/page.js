@@ -8,6 +8,7 @@
   const filter = document.getElementById("filter");
   const search = document.querySelector("form.search");
   const main = document.getElementById("main");
+  const opened = new Set(); // the lists that the filter has opened
   let paused = false, lastUpdate = Date.now(), typing;
 
   document.documentElement.classList.add("js");
@@ -58,10 +59,43 @@
   function applyFilter() {
     if (!filter) return;
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const filtered = words.length > 0;
+    let matches = 0;
+    document.documentElement.classList.toggle("filtered", filtered); // hides sections without matches
     for (const element of main.querySelectorAll("[data-find]")) {
-      const text = words.length > 0 ? searchText(element) : "";
-      element.classList.toggle("out", !words.every((word) => text.includes(word)));
+      const text = filtered ? searchText(element) : "";
+      const isOut = !words.every((word) => text.includes(word));
+      element.classList.toggle("out", isOut);
+      if (!isOut) matches += 1;
     }
+    // Matches inside of collapsed lists would stay invisible.
+    for (const list of main.querySelectorAll("details:not(.one)")) {
+      if (filtered && !list.open && list.querySelector("[data-find]:not(.out)")) {
+        list.open = true;
+        opened.add(list);
+      } else if (!filtered && opened.delete(list)) {
+        list.open = false;
+      }
+    }
+    const nothing = document.getElementById("nothing");
+    nothing.hidden = !filtered || matches > 0;
+    nothing.querySelector("a").search = new URLSearchParams({ search: filter.value });
+  }
+
+  // The address of the page contains the filter, so that a reload and a link keep it.
+  function keepFilter() {
+    const query = new URLSearchParams(location.search);
+    if (filter.value) query.set("filter", filter.value);
+    else query.delete("filter");
+    history.replaceState(null, "", (query.size > 0 ? `?${query}` : location.pathname) + location.hash);
+    applyFilter();
+  }
+
+  // Opens the finding that the address names, and the lists around it.
+  function openTarget() {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    for (let node = target; node; node = node.parentElement) if (node.nodeName === "DETAILS") node.open = true;
+    if (target) target.scrollIntoView();
   }
 
   function showConnection() {
@@ -124,10 +158,14 @@
       field.focus();
     } else if (event.key === "Escape" && filter && event.target === filter) {
       filter.value = "";
-      applyFilter();
+      keepFilter();
     }
   });
-  if (filter) filter.addEventListener("input", applyFilter);
+  if (filter) {
+    filter.addEventListener("input", keepFilter);
+    filter.form.addEventListener("submit", (event) => event.preventDefault());
+  }
+  addEventListener("hashchange", openTarget);
   if (search) search.addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(searchNow, 250);
@@ -146,6 +184,7 @@
     setTimeout(() => refresh().finally(schedule), note ? Number(note.dataset.every) : INTERVAL_MS);
   }
   applyFilter(); // a link may have filled it in
+  openTarget();
   schedule();
   showConnection();
 })();
