@@ -16,6 +16,7 @@ mod alerts; // the alert that covers a finding
 mod blind_spots; // what loopwatch cannot see
 mod input; // the recording or dump behind a snapshot
 mod timeline; // what happened to one object
+mod waterfall; // its last piece of work, as bars over time
 mod obligation; // what the operator is expected to do
 mod quantile; // quantiles of histograms
 mod links; // links in alerts
@@ -47,3 +48,4 @@ pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command,
 pub(crate) use self::text::{Number, age, capitalised, controls_display};
 pub(crate) use self::timeline::timeline_entries;
 pub(crate) use self::unhealthy::FindingsByObject;
+pub(crate) use self::waterfall::{Bar, Lane, Tone, Waterfall, waterfall};
