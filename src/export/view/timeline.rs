@@ -204,6 +204,7 @@ mod tests {
             name: "Ready".to_owned(),
             was: "true".to_owned(),
             value: "false".to_owned(),
+            ..ExplainedChange::default()
         };
 
         explanation.changes = vec![seen];
@@ -213,5 +214,41 @@ mod tests {
             texts.iter().filter(|text| text.starts_with("condition")).collect();
 
         assert_eq!(about, ["condition Ready became False, and was True"]);
+    }
+
+    #[test]
+    fn the_author_of_a_spec_change_and_the_reason_of_a_condition_are_told() {
+        let mut explanation = sample::explanation();
+        let opened = explanation.obligation.as_ref().and_then(|it| it.opened).expect("a time");
+        let text = str::to_owned;
+        explanation.changes = vec![
+            ExplainedChange {
+                at: opened,
+                part: text("spec"),
+                name: text("changed"),
+                value: text("7"),
+                by: text("kubectl-edit"),
+                ..ExplainedChange::default()
+            },
+            ExplainedChange {
+                at: opened,
+                part: text("condition"),
+                name: text("Synced"),
+                was: text("true"),
+                value: text("false"),
+                reason: text("Rolling"),
+                ..ExplainedChange::default()
+            },
+        ];
+        let texts: Vec<String> =
+            timeline_entries(&explanation).into_iter().map(|entry| entry.text).collect();
+
+        for expected in [
+            "the spec changed to generation 7, by kubectl-edit",
+            "condition Synced became False (Rolling), and was True",
+        ] {
+            assert!(texts.iter().any(|text| text == expected), "{expected} is missing: {texts:?}");
+        }
+        assert!(!texts.contains(&"the spec changed".to_owned()), "told once");
     }
 }

@@ -21,12 +21,7 @@ pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup)
         (PreEscaped("<!doctype html>"))
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · loopwatch" }
-                link rel="icon" href=(ICON);
-                link rel="stylesheet" href={ (root) "page.css" };
+                (head(root, title))
                 script src={ (root) "page.js" } defer {}
             }
             body {
@@ -41,13 +36,51 @@ pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup)
     finished(page) + "\n"
 }
 
+/// A whole page with only a title and a text, which may have several lines.
+pub(super) fn refusal(root: &str, title: &str, text: &str) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>"))
+        html lang="en" {
+            head { (head(root, title)) }
+            body {
+                header { (logo()) a class="name" href={ (root) "./" } { "loopwatch" } }
+                main {
+                    section class="headline unknown" aria-label="Problem" {
+                        h1 { (title) }
+                        @for line in text.lines() { pre { (line) } }
+                    }
+                }
+            }
+        }
+    };
+
+    finished(page) + "\n"
+}
+
+fn head(root: &str, title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " · loopwatch" }
+        link rel="icon" href=(ICON);
+        link rel="stylesheet" href={ (root) "page.css" };
+    }
+}
+
+fn logo() -> Markup {
+    html! {
+        svg class="logo" viewBox="0 0 32 32" aria-hidden="true" {
+            path d="M24 10a10 10 0 1 0 1.5 9" {}
+            path d="M27 4v8h-8" {}
+        }
+    }
+}
+
 fn header(root: &str, tools: &Markup) -> Markup {
     html! {
         header {
-            svg class="logo" viewBox="0 0 32 32" aria-hidden="true" {
-                path d="M24 10a10 10 0 1 0 1.5 9" {}
-                path d="M27 4v8h-8" {}
-            }
+            (logo())
             a class="name" href={ (root) "./" } { "loopwatch" }
             (tools)
             a class="to" href={ (root) "objects" } { "Objects" }

@@ -103,7 +103,7 @@ fn form(snapshot: &Snapshot, table: &ObjectTable<'_>) -> Markup {
             @if let Some(name) = name { input type="hidden" name="name" value=(name); }
             @if let Some(role) = role {
                 label {
-                    "Kinds"
+                    "Role"
                     select name="role" {
                         option value="" { "all" }
                         option value="primary" selected[*role == Role::Primary] { "primary" }
