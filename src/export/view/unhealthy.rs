@@ -55,9 +55,7 @@ impl<'a> FindingsByObject<'a> {
     pub(crate) fn why_none(&self, row: &ObjectRow) -> Option<&'static str> {
         let is_full = self.snapshot.dropped.get("findings").is_some_and(|dropped| *dropped > 0);
         match row.state {
-            ObjectState::Failed if row.rejected => {
-                Some("none: the operator rejects its spec, which its user can correct")
-            }
+            ObjectState::Failed if row.rejected => Some("none: the operator rejects its spec"),
             ObjectState::Failed | ObjectState::Overdue if is_full => {
                 Some("none, or beyond the limit of open findings")
             }

@@ -36,7 +36,14 @@ pub(super) fn unhealthy_objects(snapshot: &Snapshot) -> Markup {
     };
 
     let more = snapshot.unhealthy.len().saturating_sub(SHOWN) as u64 + snapshot.unhealthy_dropped;
+    let is_rejected = others.iter().any(|(row, found)| row.rejected && found.is_empty());
     let content = html! {
+        @if is_rejected {
+            p class="lead" {
+                "No finding opens if the operator rejects the spec of a single object: its user can \
+                 correct it."
+            }
+        }
         @if !others.is_empty() { (table(&others)) }
         @if !above.is_empty() {
             details data-key="found-objects" {

@@ -302,7 +302,10 @@ fn each_unhealthy_object_links_to_its_finding_or_says_why_it_has_none() {
         }
     }
 
-    assert!(section.contains("none: the operator rejects its spec, which its user can correct"));
+    assert!(
+        section.contains("none: the operator rejects its spec")
+            && section.contains("its user can correct it")
+    );
     assert!(section.contains(" with findings above</summary>"), "each problem has one place");
 }
 
