@@ -97,6 +97,15 @@ impl Drop for Run {
 /// The number of unhealthy objects that the overview shows.
 const SHOWN_OBJECTS: &str = "[...document.querySelectorAll('tr[data-key^=\"o-\"]')].filter((row) => row.offsetHeight > 0).length";
 
+/// Moves the pointer to the middle of a chart.
+const POINT_AT_A_CHART: &str = "(() => {
+  const chart = document.querySelector('.plot svg');
+  chart.scrollIntoView();
+  const { left, top, width, height } = chart.getBoundingClientRect();
+  const place = { bubbles: true, clientX: left + width / 2, clientY: top + height / 2 };
+  chart.dispatchEvent(new PointerEvent('pointermove', place));
+})()";
+
 #[test]
 fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     let demo = Demo::start("100");
@@ -117,9 +126,13 @@ fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     assert!(note.as_str().is_some_and(|note| note.ends_with("7m4s after it began.")), "{note}");
     assert_eq!(browser.eval("window.stays"), 1);
     assert!(
-        browser.eval("document.querySelectorAll('#timeline ~ .charts polyline').length").as_u64()
+        browser.eval("document.querySelectorAll('#timeline ~ .charts path[d^=M]').length").as_u64()
             > Some(2)
     );
+
+    // All charts show the values below the pointer.
+    browser.eval(POINT_AT_A_CHART);
+    browser.wait_for("[...document.querySelectorAll('.plot output')].every((output) => /^\\d\\d:\\d\\d:\\d\\d: /.test(output.innerText))");
 
     let all = browser.eval(SHOWN_OBJECTS);
     browser.press("/");
@@ -128,8 +141,18 @@ fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
 
     browser.type_text("ledger");
     browser.wait_for(&format!("{SHOWN_OBJECTS} === 1"));
+    assert_eq!(browser.eval("location.search"), "?filter=ledger", "a reload keeps the filter");
+    browser.type_text("x");
+    browser.wait_for(&format!("{SHOWN_OBJECTS} === 0"));
+    browser.wait_for("document.getElementById('nothing').offsetHeight > 0");
+    assert_eq!(
+        browser.eval("document.querySelector('#nothing a').getAttribute('href') && document.querySelector('#nothing a').search"),
+        "?search=ledgerx"
+    );
     browser.press("Escape");
     browser.wait_for(&format!("{SHOWN_OBJECTS} === {all}"));
+    assert_eq!(browser.eval("location.search"), "");
+    assert_eq!(browser.eval("document.getElementById('nothing').offsetHeight"), 0);
 
     // An update loses neither the focus nor the scroll position.
     browser.eval("document.querySelector('#kinds ~ .kinds a').focus(); scrollTo(0, 400)");
@@ -227,6 +250,11 @@ fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
         browser.eval("document.querySelector('tbody').innerText")
     );
 
+    // The cause is still there after convergence.
+    browser.open(&demo.object("catalog"));
+    browser.wait_for("document.querySelectorAll('.lane svg svg').length > 3");
+    browser.wait_for("document.querySelector('ol.timeline').innerText.includes('by kubectl')");
+    browser.wait_for("[...document.querySelectorAll('.graph a')].some((link) => link.getAttribute('href').startsWith('object?'))");
     browser.open(&demo.object("cart"));
     browser.wait_for("document.querySelector('.headline p').innerText.endsWith(': Ready=True')");
     browser.wait_for("document.getElementById('live').innerText === 'ended'");
@@ -282,10 +310,13 @@ fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
     let mut browser = Browser::start();
     let pages = [demo.url.clone(), format!("{}objects", demo.url), demo.object("sessions")];
 
-    for (url, width, dark) in pages
-        .iter()
-        .flat_map(|url| [(url, 400, false), (url, 400, true), (url, 1280, true), (url, 320, false)])
-    {
+    for (url, width, dark) in pages.iter().flat_map(|url| {
+        [400, 1280, 1920].map(|width| (url, width, true)).into_iter().chain([
+            (url, 400, false),
+            (url, 1920, false),
+            (url, 320, false),
+        ])
+    }) {
         browser.emulate(width, dark);
         browser.open(url);
         browser.wait_for("document.readyState === 'complete' && document.querySelector('main h1')");
@@ -296,9 +327,30 @@ fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
         assert_eq!(wide, 0, "{url} scrolls sideways at {width} px");
         assert_eq!(browser.eval(LOW_CONTRAST), "", "{url}, dark: {dark}");
         assert_eq!(browser.eval(UNLABELLED), "", "{url}");
+        assert_eq!(browser.eval(CUT_COMMANDS), 0, "{url} cuts commands at {width} px");
     }
 
     browser.assert_no_errors();
+}
+
+#[test]
+fn an_unknown_address_leads_to_a_page_in_the_style_of_the_others() {
+    let demo = Demo::start("1000000");
+    let mut browser = Browser::start();
+    for (path, width, dark) in [("nothing", 400, true), ("runbooks/nothing", 1280, false)] {
+        browser.emulate(width, dark);
+        browser.open(&format!("{}{path}", demo.url));
+        browser.wait_for("document.querySelector('h1')?.innerText === 'Not found'");
+        browser.wait_for(
+            "getComputedStyle(document.querySelector('.headline')).borderRadius !== '0px'",
+        );
+
+        assert_eq!(browser.eval(LOW_CONTRAST), "", "{path}, dark: {dark}");
+
+        browser.eval("document.querySelector('a.name').focus()");
+        browser.press("Enter");
+        browser.wait_for("location.pathname === '/'");
+    }
 }
 
 /// Writes the picture in `README.md`: the end of the incident, down to its timeline. It needs
@@ -354,6 +406,9 @@ const LOW_CONTRAST: &str = "(() => {
   }
   return [...low].join(', ');
 })()";
+
+/// The number of commands of which only a part is visible.
+const CUT_COMMANDS: &str = "[...document.querySelectorAll('.command code')].filter((code) => code.scrollWidth > code.clientWidth + 1).length";
 
 /// The fields, links and buttons that a screen reader could not name.
 const UNLABELLED: &str =

@@ -21,6 +21,7 @@ mod references;
 mod configuration;
 pub(crate) mod operator;
 pub(crate) mod recent_past; // the last hours, for charts
+mod recent_changes; // of single objects, for explanations
 mod part; // the interface of the parts
 mod parts; // all of them
 mod steps;

@@ -212,6 +212,9 @@ pub struct ObjectRow {
     pub since: Timestamp,
     /// When it became unconverged; absent if it is not expected to converge, or has converged.
     pub unconverged_since: Option<Timestamp>,
+    /// The operator has rejected its current spec: the object failed after a spec change.
+    #[serde(skip)]
+    pub rejected: bool,
     /// Generation.
     pub generation: i64,
     /// Observed generation, if the status has one.
@@ -236,6 +239,8 @@ pub struct ObjectRow {
 /// One object, borrowed from the store under a lock, for walks over all objects.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ObjectRef<'a> {
+    /// Role of the kind.
+    pub role: Role,
     /// API group.
     pub group: &'a str,
     /// Kind.

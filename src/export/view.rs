@@ -11,10 +11,12 @@ mod lookup; // finds the object that a user asks about
 mod object_name; // how people and links name an object
 mod health; // the overall health, and the states of the objects
 mod findings; // open findings, and those that they explain
+mod unhealthy; // the findings about each unhealthy object
 mod alerts; // the alert that covers a finding
 mod blind_spots; // what loopwatch cannot see
 mod input; // the recording or dump behind a snapshot
 mod timeline; // what happened to one object
+mod waterfall; // its last piece of work, as bars over time
 mod obligation; // what the operator is expected to do
 mod quantile; // quantiles of histograms
 mod links; // links in alerts
@@ -45,3 +47,5 @@ pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
 pub(crate) use self::text::{Number, age, capitalised, controls_display};
 pub(crate) use self::timeline::timeline_entries;
+pub(crate) use self::unhealthy::FindingsByObject;
+pub(crate) use self::waterfall::{Bar, Lane, Tone, Waterfall, waterfall};

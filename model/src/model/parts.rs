@@ -6,6 +6,7 @@ use crate::model::deletion::terminating_scopes::TerminatingScopes;
 use crate::model::findings::detection::Detection;
 use crate::model::ownership::Ownership;
 use crate::model::part::{Part, StepContext, Version};
+use crate::model::recent_changes::RecentChanges;
 use crate::model::references::cross_namespace::CrossNamespace;
 use crate::model::references::lookups::References;
 use crate::model::world::store::Slot;
@@ -35,6 +36,7 @@ macro_rules! parts {
 
 parts! {
     cross_namespace: CrossNamespace,
+    recent_changes: RecentChanges,
     ownership: Ownership,
     references: References,
     soft_deletions: SoftDeletions,

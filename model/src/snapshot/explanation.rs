@@ -51,7 +51,8 @@ pub struct Explanation {
     pub children: Vec<ExplainedNode>,
     /// The number of direct children that do not fit in `children`.
     pub more_children: u64,
-    /// Recent changes of its phase, conditions and finalizers that loopwatch saw, in order.
+    /// Recent changes of its spec, phase, conditions and finalizers that loopwatch saw, in order. The
+    /// last spec change is among them even if only times in the object show it.
     pub changes: Vec<ExplainedChange>,
     /// The latest openings and closings of findings about it or its kind, and Kubernetes Events
     /// about it, in order.
@@ -188,15 +189,21 @@ pub struct ExplainedWriter {
 pub struct ExplainedChange {
     /// When it saw the change.
     pub at: Timestamp,
-    /// `phase`, `condition` or `finalizer`.
+    /// `spec`, `acknowledgement`, `phase`, `condition` or `finalizer`.
     pub part: String,
-    /// The phase, the condition or the finalizer.
+    /// The phase, the condition or the finalizer; `created` or `changed` for the spec.
     pub name: String,
     /// The old value, if it is known.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub was: String,
-    /// The new value, if it is known.
+    /// The new value, if it is known: of the spec, its generation.
     pub value: String,
+    /// The reason of the condition.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub reason: String,
+    /// The field manager that changed the spec, if it is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub by: String,
 }
 
 /// The opening or closing of a finding, or a Kubernetes Event.

@@ -4,3 +4,4 @@ mod explain;
 mod rows;
 mod recent_past;
 mod kube_events;
+mod recent_changes;

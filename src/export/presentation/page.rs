@@ -36,26 +36,48 @@ pub(crate) const CSS: &str = include_str!("page/page.css");
 
 pub(crate) const JS: &str = include_str!("page/page.js");
 
-/// Renders the overview. `words` pre-fills the filter.
+/// What a reader wants of the overview.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Wish<'a> {
+    /// The words of the filter.
+    pub(crate) words: &'a str,
+    /// Whether the charts show all that is known of the past, instead of the last hour.
+    pub(crate) whole_past: bool,
+}
+
+/// Renders the overview.
 #[must_use]
-pub(crate) fn render(snapshot: &Snapshot, past: &RecentPast, input: &Input, words: &str) -> String {
+pub(crate) fn render(
+    snapshot: &Snapshot,
+    past: &RecentPast,
+    input: &Input,
+    wish: Wish<'_>,
+) -> String {
+    let charts = chart::Frame::of(snapshot, past, wish.whole_past);
     let health = OverallHealth::of(snapshot);
     let blind_spots = input.all_blind_spots(snapshot);
     let main = html! {
         (recording(input))
+        (frame::nothing_matches())
         (headline::headline(snapshot, health))
-        (findings::findings(snapshot, blind_spots.is_empty()))
-        (tables::unhealthy_objects(snapshot))
-        (timeline::timeline(past))
-        (relations::deletions(snapshot))
-        (relations::ownership_and_references(snapshot))
-        (operator::operator(snapshot))
-        (kinds::kinds(snapshot))
-        (tables::blind_spots(&blind_spots))
-        (tables::sources(snapshot))
+        div class="columns" {
+            div {
+                (findings::findings(snapshot, blind_spots.is_empty()))
+                (tables::unhealthy_objects(snapshot))
+                (relations::deletions(snapshot))
+                (relations::ownership_and_references(snapshot))
+                (tables::blind_spots(&blind_spots))
+            }
+            div {
+                (timeline::timeline(past, &charts))
+                (operator::operator(snapshot, &charts))
+                (kinds::kinds(snapshot))
+                (tables::sources(snapshot))
+            }
+        }
     };
 
-    frame::page(health.as_str(), &frame::filter(words), &main)
+    frame::page(health.as_str(), &frame::filter(wish.words), &main)
 }
 
 /// Renders the page of one object. `trace_id` is empty without traces.
@@ -73,7 +95,7 @@ pub(crate) fn render_object(
     };
 
     let ExplainedObject { kind, name, state, .. } = &explanation.object;
-    frame::page(&format!("{state} · {kind} {name}"), &frame::filter(""), &main)
+    frame::page(&format!("{state} · {kind} {name}"), &frame::search(), &main)
 }
 
 /// Renders the list of the runbooks.
@@ -93,6 +115,13 @@ pub(crate) fn render_runbook(runbook: &Runbook) -> String {
 #[must_use]
 pub(crate) fn render_problem(title: &str, problem: &str) -> String {
     frame::page(title, &Markup::default(), &object::problem(title, problem))
+}
+
+/// Renders a page in place of a plain text that says why a request failed. `depth` is the number of
+/// folders in its path. Strangers may see it, so it says nothing else.
+#[must_use]
+pub(crate) fn render_refusal(title: &str, text: &str, depth: usize) -> String {
+    frame::refusal(&"../".repeat(depth), title, text)
 }
 
 /// Renders the table of objects.

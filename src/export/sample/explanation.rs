@@ -108,7 +108,7 @@ pub(crate) fn explanation() -> Explanation {
             part: "phase".to_owned(),
             name: "Deleting".to_owned(),
             was: String::new(),
-            value: String::new(),
+            ..ExplainedChange::default()
         }],
         timeline: vec![
             ExplainedEvent {

@@ -7,6 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
+use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{Cursor, Explanation, ObjectRow, ObjectState};
 use serde::Deserialize;
 use serde_json::json;
@@ -38,6 +39,8 @@ pub(super) struct ObjectQuery {
     namespace: String,
     name: String,
     state: String,
+    /// `primary` or `child`: the role of the kind.
+    role: String,
     /// Words that must each be part of the group, the kind, the namespace or the name.
     search: String,
     /// `state`, `age` or `name`, with `-` before it to reverse the order. Without it, the order has
@@ -311,6 +314,7 @@ impl ObjectQuery {
         }
 
         Ok(Filter {
+            role: given(&self.role).map(|role| parse_role(&role)).transpose()?,
             group,
             kind: given(kind),
             namespace: given(&self.namespace),
@@ -344,6 +348,14 @@ impl ObjectQuery {
 
 fn invalid_token(token: &str) -> String {
     format!("{token:?} is not a valid continue token")
+}
+
+fn parse_role(text: &str) -> Result<Role, String> {
+    match text {
+        "primary" => Ok(Role::Primary),
+        "child" => Ok(Role::Child),
+        _ => Err(format!("{text:?} is not a valid role; expected primary or child")),
+    }
 }
 
 fn parse_state(text: &str) -> Result<ObjectState, String> {

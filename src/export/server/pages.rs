@@ -20,15 +20,21 @@ use crate::export::view;
 pub(super) struct OverviewQuery {
     /// Words of the filter. Links in alerts contain them.
     filter: String,
+    /// `all` for charts of all that is known of the past.
+    range: String,
 }
+
+/// Longest text about a problem.
+const LONGEST_TEXT: usize = 16 * 1024;
 
 pub(super) async fn overview(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<OverviewQuery>, QueryRejection>,
 ) -> Response {
-    let filter = query.map(|Query(query)| query.filter).unwrap_or_default();
+    let query = query.map(|Query(query)| query).unwrap_or_default();
+    let wish = page::Wish { words: &query.filter, whole_past: query.range == "all" };
     let (snapshot, past) = (exporter.view.snapshot(), exporter.view.recent_past());
-    html(StatusCode::OK, page::render(&snapshot, &past, &exporter.input(), &filter))
+    html(StatusCode::OK, page::render(&snapshot, &past, &exporter.input(), wish))
 }
 
 pub(super) async fn object(
@@ -83,6 +89,31 @@ pub(super) async fn css() -> Response {
 
 pub(super) async fn js() -> Response {
     ([(header::CONTENT_TYPE, "text/javascript; charset=utf-8")], page::JS).into_response()
+}
+
+/// The page in place of a response with a plain text.
+pub(super) async fn readable(response: Response, depth: usize) -> Response {
+    let (mut parts, body) = response.into_parts();
+    let Ok(text) = axum::body::to_bytes(body, LONGEST_TEXT).await else {
+        return parts.status.into_response();
+    };
+    let title = match parts.status {
+        StatusCode::BAD_REQUEST => "Invalid request",
+        StatusCode::UNAUTHORIZED => "Credentials required",
+        StatusCode::FORBIDDEN => "Not allowed",
+        StatusCode::NOT_FOUND => "Not found",
+        StatusCode::SERVICE_UNAVAILABLE => "Not available now",
+        status => status.canonical_reason().unwrap_or("Problem"),
+    };
+    let page = page::render_refusal(title, &String::from_utf8_lossy(&text), depth);
+
+    parts.headers.remove(header::CONTENT_LENGTH);
+    parts.headers.remove(header::CONTENT_TYPE);
+    let mut readable = html(parts.status, page);
+    for (name, value) in parts.headers.iter() {
+        readable.headers_mut().append(name, value.clone());
+    }
+    readable
 }
 
 fn problem_page(status: StatusCode, problem: &str) -> Response {

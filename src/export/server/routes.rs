@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::middleware::{Next, from_fn_with_state};
+use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 
@@ -102,7 +102,7 @@ pub(super) const ROUTES: &[Route] = &[
     Route {
         path: "/api/v1/objects",
         policy: Policy::Page,
-        description: "objects, as JSON; filters: group, kind, namespace, name, state, search",
+        description: "objects, as JSON; filters: group, kind, namespace, name, state, role, search",
         handler: || get(api::objects),
     },
     Route {
@@ -145,6 +145,9 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// The path of one runbook.
 const RUNBOOK: &str = "/runbooks/{name}";
+
+/// The maximum number of folders in a path for which a page about a problem finds its style sheet.
+const MAX_DEPTH: usize = 8;
 
 /// The path of one profile.
 const PROFILE: &str = "/api/v1/profiles/{name}";
@@ -189,6 +192,7 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
 
     router
         .fallback(not_found)
+        .layer(from_fn(readable_problems))
         .layer(from_fn_with_state(exporter.clone(), security_headers))
         .layer(from_fn_with_state(exporter.clone(), count_requests))
         .with_state(exporter)
@@ -225,6 +229,21 @@ async fn not_found() -> Response {
     let lines: String = ROUTES.iter().map(line).collect();
 
     (StatusCode::NOT_FOUND, format!("Not found. loopwatch serves:\n{lines}")).into_response()
+}
+
+/// Turns plain texts about problems into pages, for clients that ask for pages.
+async fn readable_problems(request: Request, next: Next) -> Response {
+    let accepted = request.headers().get(header::ACCEPT).and_then(|value| value.to_str().ok());
+    let wants_page = accepted.is_some_and(|accepted| accepted.contains("text/html"));
+    let depth = request.uri().path().matches('/').count().saturating_sub(1).min(MAX_DEPTH);
+    let response = next.run(request).await;
+
+    let is_text = response
+        .headers()
+        .get(header::CONTENT_TYPE)
+        .is_some_and(|content| content.as_bytes().starts_with(b"text/plain"));
+    let failed = response.status().is_client_error() || response.status().is_server_error();
+    if wants_page && failed && is_text { pages::readable(response, depth).await } else { response }
 }
 
 /// Adds security headers to every response, and those of the web configuration file.

@@ -63,6 +63,36 @@ async fn request_at(
 }
 
 #[tokio::test]
+async fn browsers_get_pages_about_problems_and_programs_get_texts() {
+    let exporter = exporter(sample(), ExportOptions::default());
+    let ask = async |path: &str, accept: &'static str| {
+        let mut request = Request::get(path).header("host", "localhost").header("accept", accept);
+        let address: SocketAddr = "127.0.0.1:7".parse().expect("an address");
+        let client = Client::new(address, Port::Both, CancellationToken::new());
+        request.extensions_mut().expect("a request").insert(client);
+
+        let request = request.body(Body::empty()).expect("a request");
+        let response = router(exporter.clone()).oneshot(request).await.expect("an answer");
+        let (status, headers) = (response.status(), response.headers().clone());
+        let body = response.into_body().collect().await.expect("a whole body").to_bytes();
+        (status, headers, String::from_utf8_lossy(&body).into_owned())
+    };
+
+    for path in ["/nothing", "/runbooks/nothing", "/api/v1/profiles/nothing"] {
+        let (status, headers, page) = ask(path, "text/html,*/*;q=0.8").await;
+        assert_eq!(status, 404, "{path}");
+        assert!(
+            page.starts_with("<!doctype html>") && page.contains("<h1>Not found</h1>"),
+            "{page}"
+        );
+        assert_eq!(headers["content-type"], "text/html; charset=utf-8");
+        assert!(headers.contains_key("content-security-policy"));
+        let (_, _, text) = ask(path, "*/*").await;
+        assert!(!text.contains("<html"), "{text}");
+    }
+}
+
+#[tokio::test]
 async fn on_the_network_of_the_node_loopback_gives_no_access() {
     let local = async |exporter: &Arc<Exporter>, path| get(exporter, path).await.0;
     let options = |expose_ui| ExportOptions { expose_ui, ..ExportOptions::default() };

@@ -1,10 +1,13 @@
 //! Criteria for objects, which the API and the page use.
 
+use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{ObjectRef, ObjectState};
 
 /// Criteria for objects; `None` matches everything.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
+    /// Role of the kind. The overview counts only objects of primary kinds.
+    pub role: Option<Role>,
     /// API group; `Some("")` is the core group.
     pub group: Option<String>,
     pub kind: Option<String>,
@@ -28,10 +31,11 @@ impl Filter {
     /// Whether an object matches.
     #[must_use]
     pub fn selects(&self, object: &ObjectRef<'_>) -> bool {
-        self.matches(object.group, object.kind, object.namespace, object.name, object.state)
+        self.role.is_none_or(|role| role == object.role)
+            && self.matches(object.group, object.kind, object.namespace, object.name, object.state)
     }
 
-    /// Whether an object with these properties matches the filter.
+    /// Whether an object with these properties matches the filter, apart from its role.
     #[must_use]
     pub fn matches(
         &self,

@@ -33,13 +33,19 @@ pub(crate) fn timeline_entries(explanation: &Explanation) -> Vec<TimelineEntry> 
     let mut entries: Vec<TimelineEntry> = explanation.timeline.iter().map(found).collect();
     entries.extend(explanation.changes.iter().map(changed));
     entries.extend(
-        milestones(explanation).into_iter().filter_map(|(at, text)| Some(change(at?, text))),
+        milestones(explanation)
+            .into_iter()
+            .filter(|(part, at, _)| at.is_some_and(|at| !is_seen(explanation, part, at)))
+            .filter_map(|(_, at, text)| Some(change(at?, text))),
     );
 
     for condition in &explanation.conditions {
         let Some(at) = condition.changed else { continue };
         let is_known = |seen: &ExplainedChange| {
-            seen.at == at && seen.part == "condition" && seen.name == condition.r#type
+            seen.part == "condition"
+                && seen.name == condition.r#type
+                && seen.value == condition.status
+                && seen.at.since(at).0.abs() < 2_000
         };
         if !explanation.changes.iter().any(is_known) {
             entries.push(change(
@@ -54,28 +60,35 @@ pub(crate) fn timeline_entries(explanation: &Explanation) -> Vec<TimelineEntry> 
     entries
 }
 
-/// The instants that the object itself records, and those of the obligation.
-fn milestones(explanation: &Explanation) -> [(Option<Timestamp>, String); 6] {
+/// The instants that the object itself records, and those of the obligation, each with the part of
+/// the change that makes it superfluous.
+fn milestones(explanation: &Explanation) -> [(&'static str, Option<Timestamp>, String); 6] {
     let Explanation { object, obligation, .. } = explanation;
     let obligation = obligation.as_ref();
     [
-        (object.created, "created".to_owned()),
-        (obligation.and_then(|obligation| obligation.opened), "the spec changed".to_owned()),
+        ("spec", object.created, "created".to_owned()),
+        ("spec", obligation.and_then(|o| o.opened), "the spec changed".to_owned()),
         (
-            obligation.and_then(|obligation| obligation.acknowledged),
+            "acknowledgement",
+            obligation.and_then(|o| o.acknowledged),
             "the operator acknowledged the spec".to_owned(),
         ),
-        (
-            obligation.and_then(|obligation| obligation.regressed_since),
-            "stopped being converged".to_owned(),
-        ),
-        (object.terminating_since, "the deletion began".to_owned()),
+        ("", obligation.and_then(|o| o.regressed_since), "stopped being converged".to_owned()),
+        ("", object.terminating_since, "the deletion began".to_owned()),
         // The beginning of a deletion has its own entry.
         (
+            "",
             object.since.filter(|_| !["unknown", "terminating"].contains(&&*object.state)),
             format!("became {}", object.state),
         ),
     ]
+}
+
+/// Whether loopwatch saw a change of this part at about this instant. Times in objects are whole
+/// seconds.
+fn is_seen(explanation: &Explanation, part: &str, at: Timestamp) -> bool {
+    let is_close = |seen: Timestamp| seen.since(at).0.abs() < 2_000;
+    explanation.changes.iter().any(|seen| seen.part == part && is_close(seen.at))
 }
 
 fn found(event: &ExplainedEvent) -> TimelineEntry {
@@ -99,12 +112,37 @@ fn found(event: &ExplainedEvent) -> TimelineEntry {
 }
 
 fn changed(seen: &ExplainedChange) -> TimelineEntry {
-    let ExplainedChange { at, part, name, was, value } = seen;
+    let ExplainedChange { at, part, name, was, value, reason, by } = seen;
+    let joined = |before: &str, text: &str, after: &str| match text {
+        "" => String::new(),
+        text => format!("{before}{text}{after}"),
+    };
     let text = match part.as_str() {
-        "phase" => format!("the phase became {name}"),
-        "condition" if !value.is_empty() => {
-            format!("condition {name} became {}, and was {}", capitalised(value), capitalised(was))
+        "spec" if name == "created" => format!("created{}", joined(" by ", by, "")),
+        "spec" => format!(
+            "the spec changed{}{}",
+            joined(" to generation ", value, ""),
+            joined(", by ", by, "")
+        ),
+        "acknowledgement" => {
+            format!(
+                "the operator acknowledged {}",
+                match value.as_str() {
+                    "" => "the spec".to_owned(),
+                    generation => format!("generation {generation}"),
+                }
+            )
         }
+        "phase" => format!("the phase became {name}{}", joined(", and was ", was, "")),
+        "condition" if value.is_empty() && !was.is_empty() => {
+            format!("condition {name} disappeared, and was {}", capitalised(was))
+        }
+        "condition" if !value.is_empty() => format!(
+            "condition {name} became {}{}{}",
+            capitalised(value),
+            joined(" (", reason, ")"),
+            joined(", and was ", &capitalised(was), "")
+        ),
         _ if value.is_empty() => format!("{part} {name} changed"),
         _ => format!("{part} {name} {value}"),
     };
@@ -166,6 +204,7 @@ mod tests {
             name: "Ready".to_owned(),
             was: "true".to_owned(),
             value: "false".to_owned(),
+            ..ExplainedChange::default()
         };
 
         explanation.changes = vec![seen];
@@ -175,5 +214,41 @@ mod tests {
             texts.iter().filter(|text| text.starts_with("condition")).collect();
 
         assert_eq!(about, ["condition Ready became False, and was True"]);
+    }
+
+    #[test]
+    fn the_author_of_a_spec_change_and_the_reason_of_a_condition_are_told() {
+        let mut explanation = sample::explanation();
+        let opened = explanation.obligation.as_ref().and_then(|it| it.opened).expect("a time");
+        let text = str::to_owned;
+        explanation.changes = vec![
+            ExplainedChange {
+                at: opened,
+                part: text("spec"),
+                name: text("changed"),
+                value: text("7"),
+                by: text("kubectl-edit"),
+                ..ExplainedChange::default()
+            },
+            ExplainedChange {
+                at: opened,
+                part: text("condition"),
+                name: text("Synced"),
+                was: text("true"),
+                value: text("false"),
+                reason: text("Rolling"),
+                ..ExplainedChange::default()
+            },
+        ];
+        let texts: Vec<String> =
+            timeline_entries(&explanation).into_iter().map(|entry| entry.text).collect();
+
+        for expected in [
+            "the spec changed to generation 7, by kubectl-edit",
+            "condition Synced became False (Rolling), and was True",
+        ] {
+            assert!(texts.iter().any(|text| text == expected), "{expected} is missing: {texts:?}");
+        }
+        assert!(!texts.contains(&"the spec changed".to_owned()), "told once");
     }
 }

@@ -10,7 +10,7 @@ use crate::model::findings::detection::events_needed;
 use crate::model::status::reading::{self, Verdict};
 use crate::model::world::intern::{ConditionSet, Symbol};
 use crate::model::world::kinds::pace::Wait;
-use crate::model::world::store::{Flag, History, Obligation, StatusChange, Transitions};
+use crate::model::world::store::{Flag, History, Obligation, Transitions};
 use crate::observation::Condition;
 use crate::snapshot::{ConditionState, DeadlineSource};
 use crate::time::{Span, Timestamp};
@@ -184,8 +184,7 @@ impl ObjectContext<'_> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let window = self.settings.flap_window;
         let counted = history.transitions.iter().map(|t| {
-            let times = t.changes.iter().map(|change| change.at);
-            let within = times.filter(|at| at.after(window) > self.now);
+            let within = t.changes.iter().copied().filter(|at| at.after(window) > self.now);
             (t, within.clone().count(), within.clone().next().unwrap_or(self.now))
         });
         let enough = self.threshold(FindingCode::ConditionFlapping, self.settings.flap_transitions);
@@ -256,7 +255,7 @@ impl ObjectContext<'_> {
         let flaps = history
             .transitions
             .iter()
-            .filter_map(|t| next(&mut t.changes.iter().map(|it| it.at), self.settings.flap_window));
+            .filter_map(|t| next(&mut t.changes.iter().copied(), self.settings.flap_window));
 
         let phases =
             next(&mut history.phases.iter().map(|(at, _)| *at), self.settings.cycle_window);
@@ -306,7 +305,7 @@ impl ObjectContext<'_> {
         let rested = phases.iter().rposition(|(_, phase)| reading::is_resting_phase(phase));
         let left = phases.get(rested.map_or(0, |at| at + 1)).map_or(self.now, |(at, _)| *at);
         let last_transition =
-            history.transitions.iter().filter_map(|t| t.changes.back()).map(|last| last.at).max();
+            history.transitions.iter().filter_map(|t| t.changes.back()).copied().max();
         let before = self.condition_sets.get(self.record.conditions);
         let now = update.view.conditions.iter().filter(|condition| condition.at.is_empty());
 
@@ -351,9 +350,8 @@ impl ObjectContext<'_> {
                 continue;
             }
 
-            let change = StatusChange { at: self.now, from, to: status };
             let reason = shown.map(|c| c.reason.clone()).unwrap_or_default();
-            self.add_transition(condition, change, reason);
+            self.add_transition(condition, reason);
         }
 
         all_fit
@@ -383,16 +381,16 @@ impl ObjectContext<'_> {
     fn last_transition(&self, condition: &Arc<str>) -> Option<Timestamp> {
         let history = self.record.hot.as_ref()?.history.as_ref()?;
         let of = history.transitions.iter().find(|t| t.condition == *condition)?;
-        of.changes.back().map(|change| change.at)
+        of.changes.back().copied()
     }
 
-    fn add_transition(&mut self, condition: &Arc<str>, change: StatusChange, reason: String) {
+    fn add_transition(&mut self, condition: &Arc<str>, reason: String) {
         let (now, half_window) = (self.now, Span(self.settings.flap_window.0 / 2));
         let Some(History { transitions, .. }) = self.history() else { return };
         if transitions.len() >= MAX_CONDITIONS_WITH_HISTORY {
             // Conditions that have not changed recently do not flap, so the limit drops them first.
             let recent = |t: &Transitions| {
-                t.changes.back().is_some_and(|last| last.at.after(half_window) > now)
+                t.changes.back().is_some_and(|last| last.after(half_window) > now)
             };
             transitions.retain(|t| t.condition == *condition || recent(t));
         }
@@ -412,7 +410,7 @@ impl ObjectContext<'_> {
         let Some(entry) = position.and_then(|position| transitions.get_mut(position)) else {
             return;
         };
-        push_bounded(&mut entry.changes, change);
+        push_bounded(&mut entry.changes, now);
         if !reason.is_empty() && entry.reasons.len() < 2 && !entry.reasons.contains(&reason) {
             entry.reasons.push(reason);
         }

@@ -10,16 +10,14 @@ use crate::model::operator::controllers::Liveness;
 use crate::model::output::family_tree;
 use crate::model::output::findings_by_object::FindingsByObject;
 use crate::model::output::snapshot::deletion_verdict;
+use crate::model::world::field_managers;
 use crate::model::world::finalizer_actors::Actor;
-use crate::model::world::store::{
-    Flag, History, Record, Slot, StatusChange, Transitions, uid_text,
-};
+use crate::model::world::store::{Flag, Record, Slot, uid_text};
 use crate::observation::{ObjectAddress, ObjectView, Role};
 use crate::snapshot::{
     ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedObject,
     ExplainedObligation, ExplainedWriter, Explanation, ObjectState,
 };
-use crate::time::Timestamp;
 
 /// The maximum length of a chain of findings that explain each other.
 const MAX_EXPLANATIONS: usize = 10;
@@ -52,13 +50,13 @@ impl Model {
             phase_since: hot.and_then(|hot| hot.phase_since),
             last_convergence_seconds: timed,
             obligation: obligation(record),
-            conditions: self.conditions_of(record),
+            conditions: self.conditions_of(slot, record),
             writers: Vec::new(),
             deletion_progress: hot.and_then(|hot| hot.deletion.as_ref()?.last_progress),
             owners: family_tree::owners(self, &by_object, slot),
             children,
             more_children,
-            changes: hot.and_then(|hot| hot.history.as_deref()).map(changes).unwrap_or_default(),
+            changes: self.changes_of(slot, record),
             timeline: self.timeline(address, record.watch),
             findings: self.findings_about(address),
         })
@@ -217,12 +215,24 @@ impl Model {
         }
     }
 
-    fn conditions_of(&self, record: &Record) -> Vec<ExplainedCondition> {
+    /// Returns the recent changes of an object, with the last spec change in any case.
+    fn changes_of(&self, slot: Slot, record: &Record) -> Vec<ExplainedChange> {
+        let mut changes = self.parts.recent_changes.of(slot);
+        if !changes.iter().any(|change| change.part == "spec") {
+            changes.extend(recorded_spec_change(record));
+            changes.sort_by_key(|change| change.at);
+        }
+
+        changes
+    }
+
+    fn conditions_of(&self, slot: Slot, record: &Record) -> Vec<ExplainedCondition> {
         let hot = record.hot.as_ref();
-        let history = hot.and_then(|hot| hot.history.as_deref());
-        let changed = |name: &Arc<str>| {
-            let of_condition = history?.transitions.iter().find(|t| t.condition == *name)?;
-            of_condition.changes.back().map(|change| change.at)
+        let seen = self.parts.recent_changes.of(slot);
+        let changed = |name: &str| {
+            let of_condition =
+                |change: &&ExplainedChange| change.part == "condition" && change.name == name;
+            seen.iter().rfind(of_condition).map(|change| change.at)
         };
 
         // The model keeps the reason and the message only of the deciding condition, and only while
@@ -278,31 +288,17 @@ fn obligation(record: &Record) -> Option<ExplainedObligation> {
     })
 }
 
-fn changes(history: &History) -> Vec<ExplainedChange> {
-    let change =
-        |at: Timestamp, part: &str, name: &str, (was, value): (&str, &str)| ExplainedChange {
-            at,
-            part: part.to_owned(),
-            name: name.to_owned(),
-            was: was.to_owned(),
-            value: value.to_owned(),
-        };
-
-    let phases = history.phases.iter().map(|(at, phase)| change(*at, "phase", phase, ("", "")));
-    let of_condition = |t: &Transitions| {
-        let shown =
-            |seen: &StatusChange| change(seen.at, "condition", &t.condition, (seen.from, seen.to));
-        t.changes.iter().map(shown).collect::<Vec<_>>()
-    };
-    let conditions = history.transitions.iter().flat_map(of_condition);
-    let finalizers = history.finalizers.iter().map(|f| {
-        let value = if f.removed { "removed" } else { "added" };
-        change(f.at, "finalizer", &f.finalizer, ("", value))
-    });
-
-    let mut changes: Vec<ExplainedChange> = phases.chain(conditions).chain(finalizers).collect();
-    changes.sort_by_key(|change| change.at);
-    changes
+/// Returns the last spec change, if only the record shows it: in whole seconds, and without its
+/// author.
+fn recorded_spec_change(record: &Record) -> Option<ExplainedChange> {
+    let at = record.spec_change().filter(|at| record.created().is_none_or(|made| *at > made))?;
+    Some(ExplainedChange {
+        at,
+        part: "spec".to_owned(),
+        name: "changed".to_owned(),
+        value: record.generation.some().map(|number| number.to_string()).unwrap_or_default(),
+        ..ExplainedChange::default()
+    })
 }
 
 impl Explanation {
@@ -339,5 +335,16 @@ impl Explanation {
             })
             .collect();
         self.writers.sort_by_key(|writer| std::cmp::Reverse(writer.at));
+
+        // Times in managed fields are whole seconds.
+        let writer = field_managers::spec_writer(view);
+        let written =
+            view.managers.iter().filter(|m| m.name == writer).filter_map(|m| m.time).max();
+        for change in self.changes.iter_mut().filter(|c| c.part == "spec" && c.by.is_empty()) {
+            let is_last = written.is_some_and(|at| at.since(change.at).0.abs() <= 1_000);
+            if is_last {
+                writer.clone_into(&mut change.by);
+            }
+        }
     }
 }

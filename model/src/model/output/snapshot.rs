@@ -360,6 +360,7 @@ impl Model {
     fn shown<'a>(&'a self, record: &'a Record) -> ObjectRef<'a> {
         let kind = self.world.kind_of(record.watch);
         ObjectRef {
+            role: kind.role,
             group: &kind.group,
             kind: &kind.kind,
             namespace: &record.namespace,
@@ -400,6 +401,8 @@ impl Model {
                 .unconverged()
                 .filter(|_| waits)
                 .map(|unconverged| unconverged.since),
+            rejected: record.state == ObjectState::Failed
+                && record.obligation().is_some_and(|obligation| !obligation.unasked),
             generation: record.generation.number(),
             observed_generation: record.observed.some(),
             created: record.created(),

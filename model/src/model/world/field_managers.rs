@@ -39,6 +39,13 @@ pub(crate) fn status_writer(view: &ObjectView) -> Option<&Manager> {
     view.managers.iter().filter(|m| m.owns.status).max_by_key(|m| m.time)
 }
 
+/// Returns the field manager that wrote the spec last; empty if nothing shows it. Times in managed
+/// fields are whole seconds; within one, the write that the operator answered came first.
+pub(crate) fn spec_writer(view: &ObjectView) -> &str {
+    let writes = view.managers.iter().filter(|m| m.owns.spec && m.time.is_some());
+    writes.max_by_key(|m| (m.time, !m.owns.status)).map_or("", |m| &m.name)
+}
+
 /// Returns the field manager that wrote the object last; empty if it has no managed fields.
 pub(crate) fn last_writer(view: &ObjectView) -> &str {
     view.managers.iter().max_by_key(|m| m.time).map_or("", |m| &m.name)

@@ -15,8 +15,7 @@ use std::hash::BuildHasher;
 use hashbrown::{DefaultHashBuilder, HashTable};
 
 pub(crate) use self::hot::{
-    Deletion, FinalizerChange, History, HotRecord, Obligation, StatusChange, Superseded,
-    Transitions, Unconverged,
+    Deletion, FinalizerChange, History, HotRecord, Obligation, Superseded, Transitions, Unconverged,
 };
 pub(crate) use self::ids::{NO_UID, Slot, uid_number, uid_text, version_number};
 pub(crate) use self::record::{Flag, Flags, Generation, Owners, Record};

@@ -78,7 +78,7 @@ fn numbers_that_no_operator_has_reach_every_output() {
             &sample.snapshot,
             &loopwatch_model::snapshot::RecentPast::default(),
             &crate::export::view::Input::default(),
-            "",
+            page::Wish::default(),
         );
 
         let _ = serde_json::to_string(&json::operator(&sample.snapshot.operator)).expect("JSON");

@@ -1,12 +1,14 @@
 //! Root findings as cards, each with the findings that it explains.
 
-use loopwatch_model::finding::{Confidence, Finding, Severity, Value};
+use std::collections::BTreeSet;
+
+use loopwatch_model::finding::{Confidence, Finding, FindingId, Severity, Value};
 use loopwatch_model::snapshot::Snapshot;
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::time::{Span, Timestamp};
 use maud::{Markup, display, html};
 
 use super::link::subject;
-use super::markup::{Age, UtcTime, beyond, section};
+use super::markup::{Age, UtcTime, ago, beyond, section};
 use crate::export::view::{
     FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook_path,
 };
@@ -32,6 +34,19 @@ pub(super) struct Cards<'a> {
     pub(super) labels: Labels,
 }
 
+/// The anchors of the findings on the overview. It does not show all of them if there are many.
+pub(super) fn shown(snapshot: &Snapshot) -> BTreeSet<FindingId> {
+    let findings = Findings::of(snapshot);
+    let groups = findings.groups();
+    let roots = groups.iter().flat_map(|group| group.findings.iter().take(SHOWN));
+    let with_explained = |root: &&'_ &Finding| {
+        let explained = findings.explained_by(root).iter().take(SHOWN);
+        explained.map(|finding| finding.id).chain([root.id]).collect::<Vec<_>>()
+    };
+
+    roots.flat_map(|root| with_explained(&root)).collect()
+}
+
 /// The section of findings. `sees_all` means that there are no blind spots.
 pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
     let findings = Findings::of(snapshot);
@@ -44,7 +59,7 @@ pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
         @if urgent.is_empty() { p class="empty" { (nothing_urgent(snapshot, sees_all)) } }
         (cards.of(&urgent))
         @if !info.is_empty() {
-            details class="info-findings" data-key="info" {
+            details class="info-findings" id="info" data-key="info" {
                 summary { (Number(infos)) " info finding" @if infos != 1 { "s" } " (not urgent)" }
                 (cards.of(&info))
             }
@@ -100,11 +115,12 @@ impl Cards<'_> {
     fn details(&self, finding: &Finding, is_open: bool) -> Markup {
         let root = self.findings.root_of(finding).filter(|_| self.labels == Labels::WithRoots);
         html! {
-            details class="one" data-key={ "f-" (display(finding.id)) } data-find open[is_open] {
+            @let anchor = anchor(finding);
+            details class="one" id=(anchor) data-key=(anchor) data-find open[is_open] {
                 summary {
                     span class="subject" { (subject(&finding.subject)) }
                     @if finding.confidence == Confidence::Suspected { " " i { "suspected" } }
-                    " " span class="age" { "for " (Age(self.at, finding.since)) }
+                    " " (self.age(finding))
                 }
                 @if !finding.evidence.0.is_empty() { (evidence(self.at, finding)) }
                 div class="command" {
@@ -115,6 +131,17 @@ impl Cards<'_> {
                     p { "Explained by " b { (root.info().name) } " of " (subject(&root.subject)) "." }
                 }
                 (self.explained(finding))
+            }
+        }
+    }
+
+    /// How long the problem has lasted and, if loopwatch found it later, when the finding opened.
+    fn age(&self, finding: &Finding) -> Markup {
+        let is_later = finding.found.since(finding.since) >= Span::secs(1);
+        html! {
+            span class="age" {
+                "for " (Age(self.at, finding.since))
+                @if is_later { ", opened " (ago(self.at, finding.found)) }
             }
         }
     }
@@ -134,9 +161,10 @@ impl Cards<'_> {
                 }
                 ul {
                     @for finding in explained.iter().take(SHOWN) {
-                        li data-key={ "f-" (display(finding.id)) } {
+                        @let anchor = anchor(finding);
+                        li id=(anchor) data-key=(anchor) {
                             b { (finding.info().name) } " " (subject(&finding.subject)) " "
-                            span class="age" { "for " (Age(self.at, finding.since)) }
+                            (self.age(finding))
                             br;
                             (finding.summary())
                         }
@@ -145,6 +173,11 @@ impl Cards<'_> {
             }
         }
     }
+}
+
+/// The anchor of a finding: `f-` and its ID.
+pub(super) fn anchor(finding: &Finding) -> String {
+    format!("f-{}", finding.id)
 }
 
 fn evidence(at: Timestamp, finding: &Finding) -> Markup {

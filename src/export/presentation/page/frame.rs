@@ -21,12 +21,7 @@ pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup)
         (PreEscaped("<!doctype html>"))
         html lang="en" {
             head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (title) " · loopwatch" }
-                link rel="icon" href=(ICON);
-                link rel="stylesheet" href={ (root) "page.css" };
+                (head(root, title))
                 script src={ (root) "page.js" } defer {}
             }
             body {
@@ -41,13 +36,51 @@ pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup)
     finished(page) + "\n"
 }
 
+/// A whole page with only a title and a text, which may have several lines.
+pub(super) fn refusal(root: &str, title: &str, text: &str) -> String {
+    let page = html! {
+        (PreEscaped("<!doctype html>"))
+        html lang="en" {
+            head { (head(root, title)) }
+            body {
+                header { (logo()) a class="name" href={ (root) "./" } { "loopwatch" } }
+                main {
+                    section class="headline unknown" aria-label="Problem" {
+                        h1 { (title) }
+                        @for line in text.lines() { pre { (line) } }
+                    }
+                }
+            }
+        }
+    };
+
+    finished(page) + "\n"
+}
+
+fn head(root: &str, title: &str) -> Markup {
+    html! {
+        meta charset="utf-8";
+        meta name="viewport" content="width=device-width, initial-scale=1";
+        meta name="color-scheme" content="light dark";
+        title { (title) " · loopwatch" }
+        link rel="icon" href=(ICON);
+        link rel="stylesheet" href={ (root) "page.css" };
+    }
+}
+
+fn logo() -> Markup {
+    html! {
+        svg class="logo" viewBox="0 0 32 32" aria-hidden="true" {
+            path d="M24 10a10 10 0 1 0 1.5 9" {}
+            path d="M27 4v8h-8" {}
+        }
+    }
+}
+
 fn header(root: &str, tools: &Markup) -> Markup {
     html! {
         header {
-            svg class="logo" viewBox="0 0 32 32" aria-hidden="true" {
-                path d="M24 10a10 10 0 1 0 1.5 9" {}
-                path d="M27 4v8h-8" {}
-            }
+            (logo())
             a class="name" href={ (root) "./" } { "loopwatch" }
             (tools)
             a class="to" href={ (root) "objects" } { "Objects" }
@@ -72,14 +105,32 @@ fn footer(root: &str) -> Markup {
     }
 }
 
-/// The filter of a page, which hides everything that does not match. It needs the script. A link to
-/// the page may pre-fill it.
+/// The filter of the overview. With the script, it hides everything that does not match, and the
+/// address of the page contains its words. Without the script, it searches all objects.
 pub(super) fn filter(words: &str) -> Markup {
+    search_form("filter", "Filter by name, namespace, kind, or finding", "Filter (press /)", words)
+}
+
+/// The field of other pages that searches all objects.
+pub(super) fn search() -> Markup {
+    search_form("search", "Search all objects by name or namespace", "Search objects (press /)", "")
+}
+
+fn search_form(id: &str, label: &str, placeholder: &str, words: &str) -> Markup {
     html! {
-        label class="filter" {
-            span class="hidden" { "Filter by name, namespace, kind, or finding" }
-            input id="filter" type="search" value=(words) placeholder="Filter (press /)"
-                autocomplete="off" spellcheck="false";
+        form class="find" role="search" action="objects" method="get" {
+            label class="hidden" for=(id) { (label) }
+            input id=(id) name="search" type="search" value=(words) placeholder=(placeholder)
+                maxlength="256" autocomplete="off" autocapitalize="none" spellcheck="false";
+        }
+    }
+}
+
+/// What the script shows if nothing on the page matches the filter.
+pub(super) fn nothing_matches() -> Markup {
+    html! {
+        p id="nothing" class="panel" role="status" hidden {
+            "Nothing on this page matches the filter. " a href="objects" { "Search all objects" }
         }
     }
 }

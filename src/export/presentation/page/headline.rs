@@ -4,9 +4,10 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 use maud::{Markup, html};
 
+use super::link::objects_in_state;
 use super::markup::{UtcTime, beyond};
 use crate::export::view::{
-    Findings, Number, OverallHealth, capitalised, exceptions_in_words, objects_by_state,
+    Findings, Number, OverallHealth, capitalised, encoded, exceptions_in_words, objects_by_state,
     objects_in_words,
 };
 
@@ -30,7 +31,8 @@ pub(super) fn headline(snapshot: &Snapshot, health: OverallHealth) -> Markup {
             }
             ul class="counts" {
                 @for severity in [Severity::Critical, Severity::Warning, Severity::Info] {
-                    (count_tile(severity.as_str(), findings.count(severity) as u64, "finding"))
+                    @let target = if severity == Severity::Info { "#info" } else { "#findings" };
+                    (count_tile(severity.as_str(), findings.count(severity) as u64, "finding", target))
                 }
                 @for state in [
                     ObjectState::Overdue,
@@ -38,7 +40,8 @@ pub(super) fn headline(snapshot: &Snapshot, health: OverallHealth) -> Markup {
                     ObjectState::Terminating,
                     ObjectState::Unknown,
                 ] {
-                    (count_tile(state.as_str(), states[state as usize], "object"))
+                    @let target = objects_in_state(state);
+                    (count_tile(state.as_str(), states[state as usize], "object", &target))
                 }
             }
             (namespaces(snapshot))
@@ -61,22 +64,36 @@ fn namespaces(snapshot: &Snapshot) -> Markup {
     html! {
         p class="namespaces" {
             @for (name, health) in unhealthy.iter().take(SHOWN) {
-                span class=(health.as_str()) data-find {
-                    bdi { (if name.is_empty() { "cluster-scoped" } else { name }) }
-                    " " (health.as_str())
-                }
+                (namespace(name, **health))
             }
             @if let Some(more) = beyond(SHOWN, unhealthy.len()) { span { "and " (more) " more" } }
         }
     }
 }
 
-/// A number with its label, such as "3 failed objects".
-fn count_tile(class: &str, count: u64, noun: &str) -> Markup {
+/// A namespace, as a link to all objects in it.
+fn namespace(name: &str, health: Health) -> Markup {
+    html! {
+        span class=(health.as_str()) data-find {
+            @if name.is_empty() {
+                bdi { "cluster-scoped" }
+            } @else {
+                a href={ "objects?namespace=" (encoded(name)) } { bdi { (name) } }
+            }
+            " " (health.as_str())
+        }
+    }
+}
+
+/// A number with its label, such as "3 failed objects". It links to what it counts.
+fn count_tile(class: &str, count: u64, noun: &str, target: &str) -> Markup {
+    let content = html! {
+        b { (Number(count)) } " "
+        span { (class) " " (noun) @if count != 1 { "s" } }
+    };
     html! {
         li class={ (class) @if count == 0 { " zero" } } {
-            b { (Number(count)) } " "
-            span { (class) " " (noun) @if count != 1 { "s" } }
+            @if count == 0 { (content) } @else { a href=(target) { (content) } }
         }
     }
 }

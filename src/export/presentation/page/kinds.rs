@@ -26,15 +26,22 @@ pub(super) fn kinds(snapshot: &Snapshot) -> Markup {
             }
         }
         (cards(snapshot, &used))
-        // Collapsed, because cards without objects would otherwise fill the screen if an operator
-        // has many kinds.
+        // Only names, and collapsed, because an operator may have many kinds without objects.
         @if !unused.is_empty() {
             details data-key="unused-kinds" open[used.is_empty()] {
                 summary {
                     (Number(unused.len() as u64)) " kind" @if unused.len() != 1 { "s" }
                     " without objects"
                 }
-                (cards(snapshot, &unused))
+                p class="panel" {
+                    @for (index, kind) in unused.iter().enumerate() {
+                        @if index > 0 { ", " }
+                        span data-find {
+                            a href=(objects_of_kind(&kind.group, &kind.kind)) { (kind.kind) }
+                            " " small { (group_parameter(&kind.group)) }
+                        }
+                    }
+                }
             }
         }
     };

@@ -1,6 +1,7 @@
 //! Links to the page of each object, and to the table of a kind's objects.
 
 use loopwatch_model::finding::Subject;
+use loopwatch_model::snapshot::ObjectState;
 use maud::{Markup, Render, html};
 
 use crate::export::view::{ObjectName, encoded};
@@ -36,6 +37,11 @@ pub(super) fn subject(subject: &Subject) -> Markup {
         Subject::Kind { kind, .. } => html! { span class="kind" { (kind) } " all objects" },
         other => html! { bdi { (maud::display(other)) } },
     }
+}
+
+/// The path of the table of the objects that the overview counts in a state.
+pub(super) fn objects_in_state(state: ObjectState) -> String {
+    format!("objects?state={}&role=primary", state.as_str())
 }
 
 /// The path of the table of a kind's objects.

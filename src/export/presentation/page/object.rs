@@ -1,6 +1,8 @@
 //! The page of one object: everything that `explain` knows about it.
 
-mod family; // its owners and children
+mod waterfall; // its last piece of work
+mod graph; // its owners and children, as a picture
+mod family; // its owners and children, as a list
 mod tables; // its conditions, finalizers and writers
 
 use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, Snapshot};
@@ -27,14 +29,20 @@ pub(super) fn object(
     html! {
         (trail(&explanation.object))
         (headline(explanation, trace_id))
-        (obligation(explanation))
-        (open_findings(snapshot, explanation))
-        (tables::conditions(explanation))
-        (tables::finalizers(explanation))
-        (family::family(explanation))
-        (timeline(explanation))
-        (tables::writers(explanation))
-        (super::tables::blind_spots(not_visible))
+        div class="columns" {
+            div {
+                (obligation(explanation))
+                (open_findings(snapshot, explanation))
+                (timeline(explanation))
+            }
+            div {
+                (tables::conditions(explanation))
+                (tables::finalizers(explanation))
+                (family::family(explanation))
+                (tables::writers(explanation))
+                (super::tables::blind_spots(not_visible))
+            }
+        }
     }
 }
 
@@ -176,6 +184,7 @@ fn timeline(explanation: &Explanation) -> Markup {
             "Changes of the object, and findings that opened and closed, the newest first. \
              loopwatch knows only changes that it saw, and those that the object itself dates."
         }
+        (waterfall::bars(explanation))
         ol class="timeline" {
             @for entry in entries.iter().rev().take(ENTRIES) {
                 li class=(display(entry.sort)) data-find {

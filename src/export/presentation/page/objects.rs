@@ -70,7 +70,7 @@ fn lead(snapshot: &Snapshot) -> Markup {
 
 /// The filters. The browser sends them as the query of this page.
 fn form(snapshot: &Snapshot, table: &ObjectTable<'_>) -> Markup {
-    let Filter { namespace, name, state, .. } = table.filter;
+    let Filter { namespace, name, state, role, .. } = table.filter;
     html! {
         form class="search" role="search" action="objects" method="get" {
             label {
@@ -101,6 +101,16 @@ fn form(snapshot: &Snapshot, table: &ObjectTable<'_>) -> Markup {
                     placeholder="all" autocomplete="off" autocapitalize="none" spellcheck="false";
             }
             @if let Some(name) = name { input type="hidden" name="name" value=(name); }
+            @if let Some(role) = role {
+                label {
+                    "Role"
+                    select name="role" {
+                        option value="" { "all" }
+                        option value="primary" selected[*role == Role::Primary] { "primary" }
+                        option value="child" selected[*role == Role::Child] { "child" }
+                    }
+                }
+            }
             @if table.order != SortOrder::default() {
                 input type="hidden" name="sort" value=(display(table.order));
             }

@@ -1,13 +1,12 @@
 //! Shows the operator itself: its instances, their recent past as small charts, and their
 //! controllers.
 
-use loopwatch_model::finding::Value;
 use loopwatch_model::observation::{ControllerView, Framework, ProcessView};
 use loopwatch_model::snapshot::{InstanceSummary, RecentPoint, Snapshot};
 use loopwatch_model::time::Timestamp;
 use maud::{Markup, display, html};
 
-use super::chart::{Chart, ChartLine, chart, count};
+use super::chart::{Chart, ChartLine, Frame, Unit, chart};
 use super::markup::{Age, beyond, heading_row, section};
 use crate::export::view::Number;
 
@@ -18,7 +17,7 @@ const SHOWN: (usize, usize) = (5, 50);
 struct ChartedSignal {
     title: fn(&ProcessView) -> &'static str,
     value: fn(&RecentPoint) -> Option<f64>,
-    text: fn(f64) -> String,
+    unit: Unit,
 }
 
 /// The charts, in the order of the page.
@@ -26,32 +25,32 @@ const CHARTS: [ChartedSignal; 5] = [
     ChartedSignal {
         title: |_| "Reconciles",
         value: |point| point.reconciles.map(f64::from),
-        text: rate,
+        unit: Unit::PerSecond,
     },
     ChartedSignal {
         title: |_| "Failed reconciles",
         value: |point| point.failures.map(f64::from),
-        text: rate,
+        unit: Unit::PerSecond,
     },
     ChartedSignal {
         title: |_| "Queue",
         value: |point| point.queue_depth.map(f64::from),
-        text: count,
+        unit: Unit::Count,
     },
     ChartedSignal {
         title: |process| if process.live_heap.is_some() { "Live heap" } else { "Memory" },
         value: |point| point.memory.map(to_f64),
-        text: |value| Value::Bytes(to_u64(value)).to_string(),
+        unit: Unit::Bytes,
     },
     ChartedSignal {
         title: |process| if process.goroutines.is_some() { "Goroutines" } else { "Threads" },
         value: |point| point.tasks.map(f64::from),
-        text: count,
+        unit: Unit::Count,
     },
 ];
 
 /// The instances of the operator.
-pub(super) fn operator(snapshot: &Snapshot) -> Markup {
+pub(super) fn operator(snapshot: &Snapshot, frame: &Frame) -> Markup {
     let instances = &snapshot.operator.instances;
     if instances.is_empty() {
         return Markup::default();
@@ -59,10 +58,9 @@ pub(super) fn operator(snapshot: &Snapshot) -> Markup {
 
     let content = html! {
         p class="lead" {
-            "The charts show the last hour. The tables count reconciles since the start of the \
-             process."
+            "The tables count reconciles since the start of the process."
         }
-        @for instance in instances.iter().take(SHOWN.0) { (instance_card(snapshot, instance)) }
+        @for instance in instances.iter().take(SHOWN.0) { (instance_card(snapshot, instance, frame)) }
         @if let Some(more) = beyond(SHOWN.0, instances.len()) {
             p class="more" {
                 "and " (more) " more: " a href="api/v1/operator" { "instances as JSON" }
@@ -72,7 +70,7 @@ pub(super) fn operator(snapshot: &Snapshot) -> Markup {
     section("operator", "The operator", &content)
 }
 
-fn instance_card(snapshot: &Snapshot, instance: &InstanceSummary) -> Markup {
+fn instance_card(snapshot: &Snapshot, instance: &InstanceSummary, frame: &Frame) -> Markup {
     let metrics = instance.metrics.as_ref().map(|(_, metrics)| metrics);
     let framework = metrics.map(|metrics| metrics.framework);
     let controllers_of = metrics.map(|metrics| &metrics.controllers).filter(|all| !all.is_empty());
@@ -107,19 +105,19 @@ fn instance_card(snapshot: &Snapshot, instance: &InstanceSummary) -> Markup {
                     "; lines skipped: " (Number(metrics.lines_skipped)) "."
                 }
             }
-            ul class="charts" { @for signal in &CHARTS { (signal_chart(signal, instance)) } }
+            ul class="charts" { @for signal in &CHARTS { (signal_chart(signal, instance, frame)) } }
             @if let Some(all) = controllers_of { (controllers(all)) }
         }
     }
 }
 
 /// One chart, if the signal is available.
-fn signal_chart(signal: &ChartedSignal, instance: &InstanceSummary) -> Markup {
+fn signal_chart(signal: &ChartedSignal, instance: &InstanceSummary, frame: &Frame) -> Markup {
     let times: Vec<Timestamp> = instance.recent.iter().map(|point| point.at).collect();
     let lines =
         vec![ChartLine { name: "", values: instance.recent.iter().map(signal.value).collect() }];
     let title = (signal.title)(&instance.process);
-    chart(&Chart { title, period: "the last hour", times: &times, lines, text: signal.text })
+    chart(&Chart { title, frame, times: &times, lines, unit: signal.unit })
 }
 
 fn controllers(controllers: &[ControllerView]) -> Markup {
@@ -167,26 +165,7 @@ fn controller_row(controller: &ControllerView) -> Markup {
     }
 }
 
-/// Formats a rate. A low one is per minute, because an idle operator reconciles every few minutes.
-fn rate(per_second: f64) -> String {
-    match per_second {
-        0.0 => "0/s".to_owned(),
-        10.0.. => format!("{per_second:.0}/s"),
-        1.0.. => format!("{per_second:.1}/s"),
-        _ => format!("{:.1}/min", per_second * 60.0),
-    }
-}
-
 #[expect(clippy::cast_precision_loss, reason = "a chart needs few digits")]
 fn to_f64(value: u64) -> f64 {
     value as f64
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "only converts back what was a count"
-)]
-fn to_u64(value: f64) -> u64 {
-    value.round() as u64
 }

@@ -8,6 +8,7 @@
   const filter = document.getElementById("filter");
   const search = document.querySelector("form.search");
   const main = document.getElementById("main");
+  const opened = new Set(); // the lists that the filter has opened
   let paused = false, lastUpdate = Date.now(), typing;
 
   document.documentElement.classList.add("js");
@@ -58,10 +59,43 @@
   function applyFilter() {
     if (!filter) return;
     const words = filter.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const filtered = words.length > 0;
+    let matches = 0;
+    document.documentElement.classList.toggle("filtered", filtered); // hides sections without matches
     for (const element of main.querySelectorAll("[data-find]")) {
-      const text = words.length > 0 ? searchText(element) : "";
-      element.classList.toggle("out", !words.every((word) => text.includes(word)));
+      const text = filtered ? searchText(element) : "";
+      const isOut = !words.every((word) => text.includes(word));
+      element.classList.toggle("out", isOut);
+      if (!isOut) matches += 1;
     }
+    // Matches inside of collapsed lists would stay invisible.
+    for (const list of main.querySelectorAll("details:not(.one)")) {
+      if (filtered && !list.open && list.querySelector("[data-find]:not(.out)")) {
+        list.open = true;
+        opened.add(list);
+      } else if (!filtered && opened.delete(list)) {
+        list.open = false;
+      }
+    }
+    const nothing = document.getElementById("nothing");
+    nothing.hidden = !filtered || matches > 0;
+    nothing.querySelector("a").search = new URLSearchParams({ search: filter.value });
+  }
+
+  // The address of the page contains the filter, so that a reload and a link keep it.
+  function keepFilter() {
+    const query = new URLSearchParams(location.search);
+    if (filter.value) query.set("filter", filter.value);
+    else query.delete("filter");
+    history.replaceState(null, "", (query.size > 0 ? `?${query}` : location.pathname) + location.hash);
+    applyFilter();
+  }
+
+  // Opens the finding that the address names, and the lists around it.
+  function openTarget() {
+    const target = location.hash && document.getElementById(location.hash.slice(1));
+    for (let node = target; node; node = node.parentElement) if (node.nodeName === "DETAILS") node.open = true;
+    if (target) target.scrollIntoView();
   }
 
   function showConnection() {
@@ -93,6 +127,47 @@
     }
   }
 
+  // The level of a line at a place, in units of the drawing; null in a gap.
+  function levelAt(line, x) {
+    let level = null, from = 0, y = 0;
+    for (const [, command, a, b] of line.matchAll(/([MHV])([\d.]+)(?: ([\d.]+))?/g)) {
+      if (command === "M") [from, y] = [Number(a), Number(b)];
+      else if (command === "V") y = Number(a);
+      else {
+        if (x >= from && x <= Number(a)) level = y;
+        from = Number(a);
+      }
+    }
+    return level;
+  }
+
+  const UNITS = {
+    count: (value) => Math.round(value).toLocaleString("en"),
+    rate: (value) => (value === 0 ? "0/s" : value >= 1 ? `${value.toFixed(1)}/s` : `${(value * 60).toFixed(1)}/min`),
+    seconds: (value) => (value < 60 ? `${value.toFixed(value < 10 ? 1 : 0)}s` : `${Math.floor(value / 60)}m${Math.round(value % 60)}s`),
+    bytes(value) {
+      const power = Math.min(4, Math.floor(Math.log2(Math.max(value, 1)) / 10));
+      return `${(value / 1024 ** power).toFixed(power > 0 ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][power]}`;
+    },
+  };
+
+  // Shows the values below the pointer in all charts, which cover the same time. Without a place, shows none.
+  function showValues(place) {
+    for (const chart of main.querySelectorAll(".plot svg")) {
+      const axis = chart.parentElement.querySelector(".x");
+      const x = place === null ? null : Math.round(place * 1000);
+      chart.querySelector(".cursor").setAttribute("d", x === null ? "" : `M${x} 0V1000`);
+      const values = x === null ? [] : [...chart.querySelectorAll("path:not(.cursor, .mark)")].flatMap((line) => {
+        const level = levelAt(line.getAttribute("d"), x);
+        const text = level === null ? "" : UNITS[chart.dataset.unit](((980 - level) / 960) * Number(chart.dataset.max));
+        return level === null ? [] : [`${text} ${line.getAttribute("class") || ""}`.trim()];
+      });
+      const { from, to } = axis.dataset;
+      const time = new Date(Number(from) + (place || 0) * (to - from)).toISOString().slice(11, 19);
+      axis.querySelector("output").textContent = x === null ? "" : `${time}: ${values.join(", ") || "no value"}`;
+    }
+  }
+
   // Shows what the form asks for, as its submission would, but keeps the focus in the form.
   function searchNow() {
     const asked = new URLSearchParams([...new FormData(search)].filter(([, value]) => value !== ""));
@@ -116,6 +191,14 @@
     const button = event.target.closest("[data-copy]");
     if (button) copy(button);
   });
+  let pointed = false;
+  document.addEventListener("pointermove", (event) => {
+    const chart = event.target.closest(".plot svg");
+    if (!chart && !pointed) return;
+    const box = chart && chart.getBoundingClientRect();
+    pointed = Boolean(chart);
+    showValues(chart ? Math.min(1, Math.max(0, (event.clientX - box.left) / box.width)) : null);
+  });
   document.addEventListener("keydown", (event) => {
     if (event.key === "/" && !event.ctrlKey && !event.metaKey && !/^(INPUT|SELECT|TEXTAREA)$/.test(event.target.nodeName)) {
       const field = filter || document.getElementById("search");
@@ -124,10 +207,14 @@
       field.focus();
     } else if (event.key === "Escape" && filter && event.target === filter) {
       filter.value = "";
-      applyFilter();
+      keepFilter();
     }
   });
-  if (filter) filter.addEventListener("input", applyFilter);
+  if (filter) {
+    filter.addEventListener("input", keepFilter);
+    filter.form.addEventListener("submit", (event) => event.preventDefault());
+  }
+  addEventListener("hashchange", openTarget);
   if (search) search.addEventListener("input", () => {
     clearTimeout(typing);
     typing = setTimeout(searchNow, 250);
@@ -146,6 +233,7 @@
     setTimeout(() => refresh().finally(schedule), note ? Number(note.dataset.every) : INTERVAL_MS);
   }
   applyFilter(); // a link may have filled it in
+  openTarget();
   schedule();
   showConnection();
 })();

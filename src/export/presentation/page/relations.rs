@@ -24,15 +24,30 @@ pub(super) fn deletions(snapshot: &Snapshot) -> Markup {
     let blocker_of = |row: &DeletionRow| {
         blockers.get(&(&*row.group, &*row.kind, &*row.namespace, &*row.name)).copied()
     };
-    let rows = html! {
-        @for row in &snapshot.deletions { (deletion(snapshot, row, blocker_of(row))) }
+    let table = |deletions: &[&DeletionRow]| {
+        let rows = html! {
+            @for row in deletions { (deletion(snapshot, row, blocker_of(row))) }
+        };
+        table("deletions", &["Object", "For", "Verdict", "Finalizers"], &rows)
     };
+
+    let found = |row: &&DeletionRow| row.verdict != DeletionVerdict::Progressing;
+    let (found, others): (Vec<_>, Vec<_>) = snapshot.deletions.iter().partition(found);
     let content = html! {
         p class="lead" {
             "These objects are being deleted. Each waits for the controllers that remove its \
              finalizers."
         }
-        (table("deletions", &["Object", "For", "Verdict", "Finalizers"], &rows))
+        @if !others.is_empty() { (table(&others)) }
+        @if !found.is_empty() {
+            details data-key="found-deletions" {
+                summary {
+                    (Number(found.len() as u64)) " object" @if found.len() != 1 { "s" }
+                    " with findings above"
+                }
+                (table(&found))
+            }
+        }
         @if let Some(more) = more(snapshot) {
             p class="more" {
                 "and " (Number(more)) " more: "

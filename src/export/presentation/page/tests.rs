@@ -7,7 +7,7 @@ use super::*;
 use crate::export::sample::{empty, healthy, sample};
 
 fn render(snapshot: &Snapshot) -> String {
-    super::render(snapshot, &RecentPast::default(), &Input::default(), "")
+    super::render(snapshot, &RecentPast::default(), &Input::default(), Wish::default())
 }
 
 #[test]
@@ -47,7 +47,7 @@ fn a_recording_says_whether_it_still_plays() {
     let mut recording = RecordingInput::new("loopwatch 0.1.0");
     let at = |recording: &RecordingInput| {
         let input = Input { recording: Some(recording.clone()), dump: None };
-        super::render(&healthy().snapshot, &RecentPast::default(), &input, "")
+        super::render(&healthy().snapshot, &RecentPast::default(), &input, Wish::default())
     };
 
     assert!(!at(&recording).contains("class=\"recording\""), "it has not begun");
@@ -129,10 +129,12 @@ fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
         page.contains("<h3><bdi>db-system/db-operator-7c9d5f6b8d-x2x4v</bdi> <small>controller-runtime</small></h3>")
     );
     assert!(
-        page.contains("aria-label=\"Live heap in the last hour: between 100.0 MiB and 129.8 MiB\""),
+        page.contains("aria-label=\"Live heap in the last 1h: between 100.0 MiB and 129.8 MiB\""),
         "{page}"
     );
-    assert_eq!(page.matches("<polyline").count(), 10, "five signals, and each has a gap");
+    let lines: Vec<&str> = page.split("<path d=\"M").skip(1).collect();
+    let with_gap = |line: &&&str| line.split('"').next().is_some_and(|d| d.contains('M'));
+    assert_eq!(lines.iter().filter(with_gap).count(), 5, "five signals, and each has a gap");
 
     assert!(page.contains(
         "<td class=\"num\">1 of 4</td><td class=\"num\">48,228</td><td class=\"num\">17</td>"
@@ -172,7 +174,7 @@ fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
         page.contains("Scrapes of its metrics have failed for <time")
             && page.contains(" (refused).</p>")
     );
-    assert!(!page.contains("<polyline"));
+    assert!(!page.contains("class=\"plot\""));
 
     view.snapshot.operator.instances.clear();
     assert!(!render(&view.snapshot).contains("id=\"operator\""));
@@ -275,4 +277,71 @@ fn the_smallest_part_of_a_bar_stays_visible() {
         page.contains("<rect class=\"overdue\" x=\"")
             && page.contains("width=\"12\" height=\"10\"/>")
     );
+}
+
+#[test]
+fn each_unhealthy_object_links_to_its_finding_or_says_why_it_has_none() {
+    let mut view = sample();
+    let mut row = view.snapshot.unhealthy[0].clone();
+    (row.name, row.state, row.rejected) = ("new".to_owned(), ObjectState::Failed, true);
+    row.kind = "Unfound".to_owned();
+    view.snapshot.unhealthy.push(row);
+
+    let page = render(&view.snapshot);
+    let section =
+        page.split("id=\"objects\"").nth(1).and_then(|rest| rest.split("</section>").next());
+    let section = section.expect("the section");
+    let rows: Vec<&str> = section.split("<tr data-key=").skip(1).collect();
+    assert_eq!(rows.len(), view.snapshot.unhealthy.len());
+
+    for row in rows {
+        let linked = row.split("href=\"#").nth(1).and_then(|rest| rest.split('"').next());
+        match linked {
+            Some(anchor) => assert!(page.contains(&format!(" id=\"{anchor}\"")), "{anchor}"),
+            None => assert!(row.contains("<small>none"), "{row}"),
+        }
+    }
+
+    assert!(
+        section.contains("none: the operator rejects its spec")
+            && section.contains("its user can correct it")
+    );
+    assert!(section.contains(" with findings above</summary>"), "each problem has one place");
+}
+
+#[test]
+fn numbers_link_to_what_they_count() {
+    let page = render(&sample().snapshot);
+    for link in ["objects?state=failed&amp;role=primary", "#findings", "#info"] {
+        assert!(page.contains(&format!("<a href=\"{link}\"><b>")), "{link} is missing: {page}");
+    }
+
+    let healthy = render(&healthy().snapshot);
+    assert!(!healthy.contains("state=failed&amp;role=primary"), "nothing to show");
+}
+
+#[test]
+fn only_failing_sources_are_in_sight() {
+    let mut view = sample();
+    let in_sight = |snapshot: &Snapshot| {
+        let page = render(snapshot);
+        let section = page.split("id=\"sources\"").nth(1).unwrap_or_default().to_owned();
+        section.split("<details").next().unwrap_or_default().matches("<tr data-key").count()
+    };
+    assert_eq!(in_sight(&view.snapshot), 1);
+
+    view.snapshot.sources.iter_mut().for_each(|source| source.up = true);
+    assert_eq!(in_sight(&view.snapshot), 0);
+    assert!(render(&view.snapshot).contains(" all up</summary>"));
+}
+
+#[test]
+fn a_refusal_is_escaped_and_says_nothing_else() {
+    let page = render_refusal("Not found", "no <b>such</b> page\n\u{202e}second line\n", 2);
+    for expected in
+        ["href=\"../../page.css\"", "no &lt;b&gt;such", "<pre>\u{fffd}second line</pre>"]
+    {
+        assert!(page.contains(expected), "{expected} is missing: {page}");
+    }
+    assert!(!page.contains("0.1.0") && !page.contains("<script"), "{page}");
 }

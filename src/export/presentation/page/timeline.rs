@@ -1,10 +1,10 @@
 //! Shows the last hours: charts of findings, objects and convergence, and the events.
 
 use loopwatch_model::snapshot::{Happening, ObjectState, PastEvent, PastPoint, RecentPast};
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::Timestamp;
 use maud::{Markup, html};
 
-use super::chart::{Chart, ChartLine, chart, count};
+use super::chart::{Chart, ChartLine, Frame, Unit, chart};
 use super::link::subject;
 use super::markup::{Age, UtcTime, section};
 use crate::export::view::Number;
@@ -22,26 +22,22 @@ const STATES: [ObjectState; 5] = [
 ];
 
 /// The charts and the events, unless there is nothing to show.
-pub(super) fn timeline(past: &RecentPast) -> Markup {
-    let (Some(first), Some(last)) = (past.points.first(), past.points.last()) else {
-        return Markup::default();
-    };
-    if past.points.len() < 2 && past.events.is_empty() {
+pub(super) fn timeline(past: &RecentPast, frame: &Frame) -> Markup {
+    if past.points.is_empty() || (past.points.len() < 2 && past.events.is_empty()) {
         return Markup::default();
     }
 
     let content = html! {
         @if past.points.len() > 1 {
-            (charts(&past.points, last.at.since(first.at), !past.events.is_empty()))
+            (charts(&past.points, frame))
         }
         @if !past.events.is_empty() { (events(past)) }
     };
     section("timeline", "Timeline", &content)
 }
 
-fn charts(points: &[PastPoint], covered: Span, above_list: bool) -> Markup {
+fn charts(points: &[PastPoint], frame: &Frame) -> Markup {
     let times: Vec<Timestamp> = points.iter().map(|point| point.at).collect();
-    let period = format!("the last {covered}");
     let line = |name, value: &dyn Fn(&PastPoint) -> Option<f64>| ChartLine {
         name,
         values: points.iter().map(value).collect(),
@@ -57,20 +53,26 @@ fn charts(points: &[PastPoint], covered: Span, above_list: bool) -> Markup {
     let took = vec![line("", &|point| point.convergence_seconds.map(f64::from))];
     let converged = vec![line("", &|point| Some(f64::from(point.converged)))];
     let charts = [
-        ("Open findings", findings, count as fn(f64) -> String),
-        ("Objects not converged", states, count),
-        ("Mean time to converge", took, seconds),
-        ("Spec changes converged", converged, count),
+        ("Open findings", findings, Unit::Count),
+        ("Objects not converged", states, Unit::Count),
+        ("Mean time to converge", took, Unit::Seconds),
+        ("Spec changes converged", converged, Unit::Count),
     ];
 
     html! {
         p class="lead" {
-            "The charts show " (period) "."
-            @if above_list { " Below them is what happened, the newest first." }
+            "All charts show the last " (frame.to.since(frame.from)) ", in UTC."
+            @if frame.revisions().next().is_some() {
+                " Vertical lines mark new revisions of the operator."
+            }
+            @if frame.has_more {
+                " " a href="./#timeline" { "Last hour" } " · "
+                a href="./?range=all#timeline" { "All that is known" }
+            }
         }
         ul class="charts instance" {
-            @for (title, lines, text) in charts {
-                (chart(&Chart { title, period: &period, times: &times, lines, text }))
+            @for (title, lines, unit) in charts {
+                (chart(&Chart { title, frame, times: &times, lines, unit }))
             }
         }
     }
@@ -120,10 +122,6 @@ fn entry(now: Timestamp, event: &PastEvent) -> Markup {
             }
         }
     }
-}
-
-fn seconds(value: f64) -> String {
-    Span((value * 1000.0) as i64).to_string()
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! The report of `check` and `replay`.
 
-use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity, Subject};
+use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::document::{
@@ -11,8 +11,8 @@ use super::style::Style;
 use super::writer;
 use crate::export::presentation::json;
 use crate::export::view::{
-    BlindSpot, FindingGroup, Findings, Input, ObjectName, OverallHealth, evidence,
-    exceptions_in_words, finding_age, kind_name, objects_in_words, reason_in_words,
+    BlindSpot, FindingGroup, Findings, FindingsByObject, Input, ObjectName, OverallHealth,
+    evidence, exceptions_in_words, finding_age, kind_name, objects_in_words, reason_in_words,
     runbook_command,
 };
 
@@ -286,14 +286,8 @@ fn states_in_use(snapshot: &Snapshot) -> Vec<ObjectState> {
 
 /// Objects that are overdue or failed and have no finding of their own.
 fn without_finding(snapshot: &Snapshot) -> Vec<&ObjectRow> {
-    let has_finding = |row: &ObjectRow| {
-        snapshot.findings.iter().any(|finding| match &finding.subject {
-            Subject::Object { group, kind, namespace, name } => {
-                (group, kind, namespace, name) == (&row.group, &row.kind, &row.namespace, &row.name)
-            }
-            _ => false,
-        })
-    };
+    let by_object = FindingsByObject::of(snapshot);
+    let has_finding = |row: &ObjectRow| !by_object.own(row).is_empty();
 
     let bad = |row: &&ObjectRow| matches!(row.state, ObjectState::Overdue | ObjectState::Failed);
     snapshot.unhealthy.iter().filter(bad).filter(|row| !has_finding(row)).collect()

@@ -197,20 +197,12 @@ pub(crate) struct FinalizerChange {
     pub(crate) lost: bool,
 }
 
-/// One transition of a condition.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct StatusChange {
-    pub(crate) at: Timestamp,
-    /// The statuses before and after it.
-    pub(crate) from: &'static str,
-    pub(crate) to: &'static str,
-}
-
 /// The recent transitions of one condition.
 #[derive(Debug)]
 pub(crate) struct Transitions {
     pub(crate) condition: Arc<str>,
-    pub(crate) changes: VecDeque<StatusChange>,
+    /// When they happened, in order.
+    pub(crate) changes: VecDeque<Timestamp>,
     /// The reasons of the transitions, at most two.
     pub(crate) reasons: Vec<String>,
 }

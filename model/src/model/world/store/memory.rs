@@ -1,7 +1,8 @@
 //! The memory that each object takes, approximately, in bytes.
 
-use crate::model::world::store::hot::{Deletion, History, HotRecord, StatusChange};
+use crate::model::world::store::hot::{Deletion, History, HotRecord};
 use crate::model::world::store::record::Record;
+use crate::time::Timestamp;
 
 /// What an object takes in the indexes by name and by UID, with their free places.
 const INDEXED: usize = 48;
@@ -65,7 +66,7 @@ impl History {
     fn memory(&self) -> usize {
         let transitions = self.transitions.iter().map(|transitions| {
             let reasons = transitions.reasons.iter().map(|reason| reason.len() + ENTRY);
-            let changes = transitions.changes.len() * size_of::<StatusChange>();
+            let changes = transitions.changes.len() * size_of::<Timestamp>();
             changes + 3 * ENTRY + reasons.sum::<usize>()
         });
         let finalizers = self.finalizers.iter().map(|change| change.finalizer.len() + 3 * ENTRY);

@@ -219,7 +219,7 @@ impl Record {
         if let Some(history) = hot.history.as_mut() {
             history.phases.iter_mut().for_each(|(at, _)| shift(at));
             let changes = history.transitions.iter_mut().flat_map(|t| &mut t.changes);
-            changes.for_each(|change| shift(&mut change.at));
+            changes.for_each(shift);
             history.finalizers.iter_mut().for_each(|change| shift(&mut change.at));
         }
 

@@ -1,24 +1,34 @@
-//! Shows the owners and the children of an object as trees.
+//! Shows the owners and the children of an object: as a picture, and as lists with all details.
 
 use loopwatch_model::snapshot::{ExplainedNode, ExplainedObject, Explanation};
 use loopwatch_model::time::Timestamp;
 use maud::{Markup, html};
 
+use super::graph;
 use crate::export::presentation::page::link::{Link, Plain};
 use crate::export::presentation::page::markup::{Age, section, state};
 use crate::export::view::Number;
 
 pub(super) fn family(explanation: &Explanation) -> Markup {
     let Explanation { at, owners, children, more_children, .. } = explanation;
-    html! {
-        @for (id, title, nodes, more) in
-            [("owners", "Owners", owners, 0), ("children", "Children", children, *more_children)]
-        {
-            @if !nodes.is_empty() || more > 0 {
-                (section(id, title, &html! { div class="panel" { (tree(*at, nodes, more)) } }))
+    if owners.is_empty() && children.is_empty() && *more_children == 0 {
+        return Markup::default();
+    }
+
+    let content = html! {
+        div class="panel" {
+            (graph::graph(explanation))
+            details data-key="family" {
+                summary { "As a list, with the reasons of the states" }
+                @for (title, nodes, more) in
+                    [("Owners", owners, 0), ("Children", children, *more_children)]
+                {
+                    @if !nodes.is_empty() || more > 0 { h3 { (title) } (tree(*at, nodes, more)) }
+                }
             }
         }
-    }
+    };
+    section("family", "Owners and children", &content)
 }
 
 /// Objects, each with the objects below it. The model limits their number and depth.

@@ -2,7 +2,7 @@ use loopwatch_model::snapshot::{
     ExplainedChange, ExplainedCondition, ExplainedEvent, Explanation, RecentPast,
 };
 
-use super::super::{render, render_object, render_problem};
+use super::super::{Wish, render, render_object, render_problem};
 use crate::export::sample::{self, sample};
 use crate::export::view::Input;
 
@@ -53,7 +53,7 @@ fn a_converged_object_has_only_the_sections_that_it_needs() {
     assert!(page.contains("No open findings about this object or its kind."));
 
     for absent in
-        ["Obligation", "Conditions", "Finalizers", "Owners", "Children", "Timeline", "Written by"]
+        ["Obligation", "Conditions", "Finalizers", "Owners", "children", "Timeline", "Written by"]
     {
         assert!(!page.contains(absent), "{absent}");
     }
@@ -95,7 +95,8 @@ fn the_reason_of_a_state_is_in_words() {
 
 #[test]
 fn every_object_on_the_overview_links_to_its_page() {
-    let page = render(&sample().snapshot, &RecentPast::default(), &Input::default(), "");
+    let page =
+        render(&sample().snapshot, &RecentPast::default(), &Input::default(), Wish::default());
     let link = "<a class=\"object\" href=\"object?group=db.example.io&amp;kind=Database&amp;namespace=team-a&amp;name=orders-legacy\">";
 
     assert_eq!(

@@ -1,4 +1,6 @@
 use loopwatch_model::finding::Subject;
+use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::time::Span;
 
 use super::*;
 use crate::export::presentation::page::frame::finished;
@@ -31,7 +33,8 @@ fn found(minutes_ago: i64, change: &'static str, name: &str) -> PastEvent {
 }
 
 fn written(past: &RecentPast) -> String {
-    finished(timeline(past))
+    let frame = Frame::of(&Snapshot { at: now(), ..Snapshot::default() }, past, false);
+    finished(timeline(past, &frame))
 }
 
 #[test]
@@ -44,9 +47,15 @@ fn the_charts_and_the_events_of_the_last_hours_are_shown() {
         name: "lease-a".to_owned(),
         detail: "op-1 no longer leads".to_owned(),
     };
+    let revision = Happening::Operator {
+        change: "revision_changed",
+        name: "ops/op-1".to_owned(),
+        detail: "v2".to_owned(),
+    };
     let events = vec![
         found(2, "opened", "web"),
         PastEvent { at: at(1), what: operator },
+        PastEvent { at: at(1), what: revision },
         found(0, "closed", "web"),
     ];
 
@@ -54,10 +63,13 @@ fn the_charts_and_the_events_of_the_last_hours_are_shown() {
     for expected in [
         "<span>Open findings</span><b>1</b>",
         "aria-label=\"Objects not converged in the last 2m: between 0 and 2\"",
-        "<polyline class=\"failed\" points=\"0.0,39.0 120.0,1.0 240.0,20.0\"/>",
+        "<path class=\"failed\" d=\"M0 980H500V20H1000V500H1000\"></path>",
         "<li class=\"failed\">1 failed</li>",
         "<span>Mean time to converge</span><b>4s</b>",
-        "<polyline class=\"dot\" points=\"120.0,1.0 120.0,1.0\"/>",
+        "<path d=\"M500 20H1000\"></path>",
+        "<span>09:24</span><output></output><span>09:26</span>",
+        "<path class=\"mark\" d=\"M500 0V1000\"><title>new revision of ops/op-1 v2</title></path>",
+        "Vertical lines mark new revisions of the operator.",
         "<b class=\"what\">operator changed its leader</b> <bdi>lease-a</bdi> <small>op-1 no longer leads</small>",
         "name=web\"><span class=\"kind\">Widget</span>",
     ] {
@@ -78,6 +90,26 @@ fn a_long_timeline_is_cut_and_the_rest_is_counted() {
     assert_eq!(page.matches("<li").count(), SHOWN);
     assert!(page.contains("and 47 earlier: <a href=\"api/v1/timeline\">"), "{page}");
     assert!(!page.contains("<svg"), "one point makes no chart");
+}
+
+#[test]
+fn all_charts_show_the_last_hour_unless_the_reader_wants_all() {
+    let past = RecentPast {
+        at: now(),
+        points: vec![point(180, 5, 0), point(60, 1, 0), point(0, 2, 0)],
+        ..RecentPast::default()
+    };
+    let snapshot = Snapshot { at: now(), ..Snapshot::default() };
+    let shown = |all| finished(timeline(&past, &Frame::of(&snapshot, &past, all)));
+
+    let (hour, all) = (shown(false), shown(true));
+    assert!(hour.contains("All charts show the last 1h,") && all.contains("the last 3h,"));
+    assert!(hour.contains("between 1 and 2") && all.contains("between 1 and 5"), "{hour}");
+    assert!(hour.contains("?range=all#timeline"));
+
+    let short = RecentPast { points: past.points[1..].to_vec(), ..past };
+    let page = finished(timeline(&short, &Frame::of(&snapshot, &short, false)));
+    assert!(!page.contains("?range=all"), "there is no more: {page}");
 }
 
 #[test]
