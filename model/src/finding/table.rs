@@ -582,7 +582,7 @@ findings! {
         command: "kubectl top pods{in_namespace} --containers",
     }
     MemoryExhaustionPredicted Process Critical Page {
-        meaning: "If the memory of the operator grows as now, it will soon reach its limit.",
+        meaning: "At its current growth rate, the memory of the operator will soon reach its limit.",
         near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
         evidence: ["instance", "exhausted_in", "used", "per_hour", "rise", "window", "explained", "top_growth"],
         settings: ["exhaustion_within", "memory_jump_percent"],
