@@ -181,7 +181,7 @@ findings! {
         settings: [],
         explained_by: [Subject(FinalizerFlapping)],
         advice: "The last writer of the object probably replaced the whole list of finalizers by an update with an old copy of the object. It should use a patch, or an update that fails on conflicts. Until the finalizer is back, a deletion of the object skips the cleanup.",
-        command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.finalizers}' --show-managed-fields",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml --show-managed-fields",
     }
     FinalizerFlapping Deletion Warning Ticket {
         meaning: "A finalizer is removed and added again and again.",
@@ -634,7 +634,7 @@ findings! {
         command: "kubectl top pods{in_namespace} --containers",
     }
     MemoryExhaustionPredicted Process Critical Page {
-        meaning: "If the memory of the operator grows as now, it will soon reach its limit.",
+        meaning: "At its current growth rate, the memory of the operator will soon reach its limit.",
         title: "about to run out of memory",
         near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
         evidence: ["instance", "exhausted_in", "used", "per_hour", "rise", "window", "explained", "top_growth"],
