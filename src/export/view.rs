@@ -12,10 +12,12 @@ mod object_name; // how people and links name an object
 mod health; // the overall health, and the states of the objects
 mod findings; // open findings, and those that they explain
 mod alerts; // the alert that covers a finding
+mod diagnosis; // what `doctor` says
 mod blind_spots; // what loopwatch cannot see
 mod input; // the recording or dump behind a snapshot
 mod timeline; // what happened to one object
 mod obligation; // what the operator is expected to do
+mod scrapes; // whether anybody scrapes loopwatch
 mod quantile; // quantiles of histograms
 mod links; // links in alerts
 mod runbooks; // the runbooks
@@ -26,6 +28,7 @@ pub use self::access::View;
 pub(crate) use self::alerts::TICKET;
 pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere};
 pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
+pub(crate) use self::diagnosis::{Check, CheckState, Topic};
 pub use self::filter::{Filter, Word};
 pub(crate) use self::findings::{
     FindingGroup, Findings, evidence, evidence_values, finding_age, grouped_findings,
@@ -43,5 +46,6 @@ pub(crate) use self::obligation::obligation_in_words;
 pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedPage, sorted_page};
 pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
+pub(crate) use self::scrapes::Scrapes;
 pub(crate) use self::text::{Number, age, capitalised, controls_display};
 pub(crate) use self::timeline::timeline_entries;

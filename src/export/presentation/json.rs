@@ -4,6 +4,7 @@
 //! group is empty, so that a Pod's key is `/Pod`. Times are RFC 3339 in UTC, and durations are in
 //! seconds. An object is a serialized [`ObjectRow`].
 
+mod doctor; // the checks of an installation
 mod explain; // one object
 mod findings; // findings, and their openings and closings
 mod operator; // the operator itself
@@ -17,6 +18,7 @@ use loopwatch_model::finding::FindingEvent;
 use loopwatch_model::snapshot::{KindSummary, ObjectRow, Rights, Snapshot};
 use serde::Serialize;
 
+pub(crate) use self::doctor::doctor;
 pub(crate) use self::explain::{Explained, FindingText, explain};
 use self::findings::{EventView, FindingView};
 pub(crate) use self::operator::operator;
