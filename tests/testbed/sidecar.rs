@@ -65,6 +65,8 @@ pub fn quick() -> Value {
         "source_failing_after": "5s",
         "audit_every": "3s",
         "learn_after": 0,
+        // Tests read `/metrics` only now and then.
+        "scrape_expected_within": "0s",
     })
 }
 

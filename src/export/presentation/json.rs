@@ -25,7 +25,7 @@ pub(crate) use self::operator::operator;
 use self::status::{StatusView, states};
 pub(crate) use self::timeline::timeline;
 pub(crate) use self::version::VERSION;
-use crate::export::view::Input;
+use crate::export::view::{Input, Scrapes};
 
 /// `/api/v1/findings`.
 #[derive(Debug, Serialize)]
@@ -62,6 +62,7 @@ pub(crate) struct StatusResponse<'a> {
     version: u32,
     #[serde(flatten)]
     status: StatusView<'a>,
+    scrapes: &'a Scrapes,
 }
 
 /// `check -o json`.
@@ -118,8 +119,12 @@ pub(crate) fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsRespon
 
 /// `/api/v1/status`.
 #[must_use]
-pub(crate) fn status<'a>(snapshot: &'a Snapshot, input: &'a Input) -> StatusResponse<'a> {
-    StatusResponse { version: VERSION, status: StatusView::of(snapshot, input) }
+pub(crate) fn status<'a>(
+    snapshot: &'a Snapshot,
+    input: &'a Input,
+    scrapes: &'a Scrapes,
+) -> StatusResponse<'a> {
+    StatusResponse { version: VERSION, status: StatusView::of(snapshot, input), scrapes }
 }
 
 /// `check -o json` and `replay -o json`. `rows` holds all objects if the user sets `--all`, and
