@@ -23,6 +23,7 @@ mod cost;
 mod crossing;
 mod deletion;
 mod discovery;
+mod doctor;
 mod down;
 mod events;
 mod explain;
@@ -112,6 +113,7 @@ fn trials() -> Vec<Trial> {
         what_if::trials(),
         events::trials(),
         explain::trials(),
+        doctor::trials(),
         alertmanager::trials(),
         alerts::trials(),
         pages::trials(),
@@ -148,6 +150,7 @@ fn trials() -> Vec<Trial> {
         memory::serial_trials(),
         scaling::serial_trials(),
         install::serial_trials(),
+        doctor::serial_trials(),
     ];
 
     parallel.into_iter().chain(alone).flatten().collect()

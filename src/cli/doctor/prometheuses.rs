@@ -146,7 +146,9 @@ fn judge(
     let is_unsure = !all.left_out.is_empty()
         || refusals.iter().any(|(_, refusal)| matches!(refusal, Refusal::Unknown));
     if is_unsure {
-        let why = if all.left_out.is_empty() { &surroundings.namespaces.left_out } else { &all.left_out };
+        let reasons = [&all.left_out, &surroundings.namespaces.left_out];
+        let why = reasons.into_iter().find(|why| !why.is_empty());
+        let why = why.map_or("the labels of its namespace are unknown", String::as_str);
         return check(CheckState::Unknown, format!("Whether a Prometheus selects {words} is not visible: {why}."));
     }
 

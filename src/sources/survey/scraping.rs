@@ -174,8 +174,9 @@ pub(crate) struct ServicePort {
 #[serde(default, rename_all = "camelCase")]
 pub(crate) struct MonitorSpec {
     pub(crate) selector: LabelSelector,
+    #[serde(deserialize_with = "or_default")]
     pub(crate) namespace_selector: NamespaceSelector,
-    #[serde(alias = "podMetricsEndpoints")]
+    #[serde(alias = "podMetricsEndpoints", deserialize_with = "or_default")]
     pub(crate) endpoints: Vec<Endpoint>,
 }
 
