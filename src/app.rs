@@ -31,6 +31,7 @@ mod memory;
 mod ports;
 mod rebuild;
 mod reload;
+mod scrapes;
 mod senders;
 mod state;
 mod web;
@@ -148,6 +149,14 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
             web::Follower::new(web.file_to_follow(), core.feed(), &exporter, sender.clone());
         tokio::spawn(follower.run(stop.clone()));
     }
+
+    let scrapes = scrapes::ScrapeWatch {
+        feed: core.feed().clone(),
+        exporter: exporter.clone(),
+        effective: sender.subscribe(),
+        reports_otherwise: senders.report(),
+    };
+    tokio::spawn(scrapes.run(stop.clone()));
 
     if let Some(reload) = reload {
         let reloader = Reloader {

@@ -3,6 +3,7 @@
 mod check;
 mod completions;
 mod demo;
+mod doctor;
 mod explain;
 mod object;
 mod parse;
@@ -11,6 +12,7 @@ mod record;
 mod replay;
 mod rights;
 mod run;
+mod server;
 mod shipped;
 mod timeline;
 mod what_if;
@@ -62,6 +64,7 @@ Examples:
   loopwatch explain widget web           Show one object, its owners, children and findings
   loopwatch what-if delete widget web    Predict what a deletion would take with it
   loopwatch rights                       Compare the operator's permissions with their use
+  loopwatch doctor                       Say why an installation of loopwatch shows nothing
   loopwatch run                          Export metrics as a sidecar, on :9917/metrics
   loopwatch record -o incident.jsonl.gz  Record what loopwatch observes in a cluster
   loopwatch replay incident.jsonl.gz     Show the findings of a recording over time";
@@ -85,6 +88,8 @@ enum Command {
     WhatIf(what_if::WhatIfArgs),
     /// Compare the permissions of the operator's account with what the operator has been seen to do
     Rights(rights::RightsArgs),
+    /// Say what does not work in an installation of loopwatch: containers, permissions, scraping
+    Doctor(doctor::DoctorArgs),
     /// Print the alert and recording rules for Prometheus
     Rules,
     /// Print the Grafana dashboards as a JSON array
@@ -145,6 +150,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::WhatIf(args) => what_if::what_if(args),
         Command::Explain(args) => explain::explain(args, settings),
         Command::Rights(args) => rights::rights(args, settings),
+        Command::Doctor(args) => doctor::doctor(args),
         Command::Rules => shipped::rules(),
         Command::Dashboards => shipped::dashboards(),
         Command::Runbook(args) => shipped::runbook_text(&args),

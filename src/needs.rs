@@ -407,12 +407,62 @@ pub const NEEDS: &[Need] = &[
         without: "as above",
         granted_by: &[],
     },
+    Need {
+        feature: "an installation of loopwatch",
+        setting: Some("`loopwatch doctor`"),
+        asks: Asks::Of("apps", &["deployments", "statefulsets", "daemonsets"]),
+        verbs: &[List],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to find the workloads with a loopwatch container, with the account of the person who runs the command",
+        without: "the report says what it does not know",
+        granted_by: &[],
+    },
+    Need {
+        feature: "an installation of loopwatch",
+        setting: Some("`loopwatch doctor`"),
+        asks: Asks::Of("", &["pods", "services", "namespaces"]),
+        verbs: &[List],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to see whether the container runs, and which labels the selectors below have to match",
+        without: "as above",
+        granted_by: &[],
+    },
+    Need {
+        feature: "an installation of loopwatch",
+        setting: Some("`loopwatch doctor`"),
+        asks: Asks::Of(
+            "monitoring.coreos.com",
+            &["podmonitors", "servicemonitors", "prometheusrules", "prometheuses", "prometheusagents"],
+        ),
+        verbs: &[List],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to find out whether a Prometheus selects the PodMonitor and the rules, and the PodMonitor the Pods",
+        without: "as above",
+        granted_by: &[],
+    },
 ];
 
 /// Segments after the version with which an old API server begins another kind of request.
 const PREFIXES: [&str; 3] = ["watch", "proxy", "redirect"];
 /// Subresources of a namespace. Their paths look like those of collections.
 const OF_NAMESPACES: [&str; 2] = ["status", "finalize"];
+
+impl Verb {
+    /// The verb, as RBAC spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Get => "get",
+            List => "list",
+            Watch => "watch",
+            Create => "create",
+            Impersonate => "impersonate",
+        }
+    }
+}
 
 impl Need {
     /// Whether a request belongs to this row.

@@ -789,6 +789,83 @@ fn the_network_policy_closes_the_port_of_the_metrics_and_no_other() {
     assert!(!open("TCP", port) && open("UDP", port) && open("SCTP", port));
 }
 
+/// The kind by which the components find the operator: kustomize prints it if there is none.
+const OPERATOR: &str = "OneWorkloadWithLabel-loopwatch/sidecar=true";
+
+fn component(name: &str) -> Value {
+    yaml(&read(format!("deploy/components/{name}/kustomization.yaml")))
+}
+
+/// The patches of a component whose target has a selector of labels.
+fn patches_of_workloads(component: &Value) -> Vec<Value> {
+    let patches = component["patches"].as_array().into_iter().flatten();
+    patches.filter(|patch| !patch["target"]["labelSelector"].is_null()).cloned().collect()
+}
+
+#[test]
+fn all_components_change_the_workloads_that_the_sidecar_is_in() {
+    let chosen = patches_of_workloads(&component("sidecar"))[0]["target"].clone();
+    assert_eq!(
+        chosen,
+        serde_json::json!({"group": "apps", "kind": "(Deployment|StatefulSet)",
+            "labelSelector": "loopwatch/sidecar in (true, additional)"})
+    );
+
+    for name in ["process", "tls", "web-auth"] {
+        let patches = patches_of_workloads(&component(name));
+        assert!(!patches.is_empty(), "{name}");
+        assert!(patches.iter().all(|patch| patch["target"] == chosen), "{name}: {patches:?}");
+    }
+}
+
+#[test]
+fn every_namespaced_object_of_a_component_takes_the_namespace_of_the_operator() {
+    let cluster_wide = ["ClusterRole", "ClusterRoleBinding", "Kustomization", "Component"];
+    let mut checked = 0;
+    for entry in fs::read_dir(root().join("deploy/components")).expect("components") {
+        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+        let component = component(&name);
+        let targets: Vec<&Value> = component["replacements"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(|it| it["source"]["kind"] == OPERATOR)
+            .filter(|it| it["source"]["fieldPath"] == "metadata.namespace")
+            .flat_map(|it| it["targets"].as_array().into_iter().flatten())
+            .collect();
+
+        let resources: Vec<&str> = component["resources"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str)
+            .collect();
+        let files = resources.iter().filter(|path| path.ends_with(".yaml"));
+        let mut objects: Vec<(String, String)> = files
+            .flat_map(|path| documents(&read(format!("deploy/components/{name}/{path}"))))
+            .map(|it| (it["kind"].to_string(), it["metadata"]["name"].to_string()))
+            .map(|(kind, name)| (kind.replace('"', ""), name.replace('"', "")))
+            .filter(|(kind, _)| !cluster_wide.contains(&kind.as_str()))
+            .collect();
+        if resources.contains(&"../../../dashboards") {
+            objects
+                .extend(bundled::DASHBOARDS.map(|name| ("ConfigMap".to_owned(), name.to_owned())));
+        }
+
+        for (kind, object) in objects {
+            let takes = |target: &&Value| {
+                target["select"]["kind"] == kind
+                    && target["select"]["name"] == object
+                    && target["fieldPaths"].to_string().contains("\"metadata.namespace\"")
+            };
+            assert!(targets.iter().any(takes), "{name}: {kind} {object}");
+            checked += 1;
+        }
+    }
+
+    assert!(checked >= 10, "only {checked} objects");
+}
+
 #[test]
 fn the_process_component_shares_processes_as_one_user_without_privileges() {
     let spec = &yaml(&read("deploy/components/process/process.yaml"))["spec"]["template"]["spec"];
@@ -815,14 +892,6 @@ fn the_process_component_shares_processes_as_one_user_without_privileges() {
     let (mount, volume) = (&container["volumeMounts"][0], &spec["volumes"][0]);
     assert_eq!((&mount["mountPath"], &mount["name"]), (&Value::from("/profiles"), &volume["name"]));
     assert!(volume["emptyDir"]["sizeLimit"].is_string(), "{volume}");
-
-    let kustomization = yaml(&read("deploy/components/process/kustomization.yaml"));
-    let sidecar = yaml(&read("deploy/components/sidecar/kustomization.yaml"));
-
-    assert_eq!(
-        kustomization["patches"][0]["target"], sidecar["patches"][0]["target"],
-        "the same Deployments"
-    );
 
     let page = read("docs/process.md");
     for word in

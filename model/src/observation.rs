@@ -52,6 +52,7 @@ pub use crate::permission::Permission;
 
 use crate::checkpoint::Checkpoint;
 use crate::settings::Settings;
+use crate::time::Timestamp;
 
 /// One fact about the cluster, or about a source of such facts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -187,6 +188,13 @@ pub enum Observation {
         /// The answer.
         answer: Answer,
     },
+    /// Nobody has scraped `/metrics` of loopwatch for as long as the settings allow.
+    ScrapesMissed {
+        /// The end of the last scrape, or the start of loopwatch.
+        since: Timestamp,
+    },
+    /// Somebody scrapes `/metrics` of loopwatch, or nobody has to.
+    ScrapesSeen,
     /// A source failed and will retry.
     SourceFailed {
         /// The source that failed.

@@ -226,6 +226,10 @@ pub struct Settings {
     /// of the operator must fail before the finding `ApiErrors` pages. Two minutes is longer than
     /// the restart of an API server.
     pub source_failing_after: Span,
+    /// How long nobody may scrape `/metrics` of loopwatch before the finding `NotScraped` opens; 0
+    /// disables it. Ten minutes are ten scrapes at the longest usual interval. loopwatch expects no
+    /// scrapes at all if it posts alerts or sends traces, until a Prometheus has scraped it once.
+    pub scrape_expected_within: Span,
     /// The interval between audits of a watch, which compare its object count with the API
     /// server's. It grows up to 16 times as long while they agree.
     pub audit_every: Span,
@@ -418,6 +422,7 @@ impl Default for Settings {
             starved_others: 20,
             poison_crashes: 2,
             source_failing_after: Span::mins(2),
+            scrape_expected_within: Span::mins(10),
             audit_every: Span::mins(1),
             learn_after: 20,
             exhaustion_within: Span::hours(24),

@@ -56,6 +56,11 @@ impl Outlets {
 }
 
 impl Senders {
+    /// Whether people hear of problems even if nobody scrapes loopwatch.
+    pub(super) fn report(&self) -> bool {
+        self.alerting.is_some() || self.tracing.is_some()
+    }
+
     pub(super) fn start(flags: &Flags, model: &SharedModel, exporter: &Exporter) -> Self {
         let metrics = exporter.metrics();
         let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);

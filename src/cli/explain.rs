@@ -2,7 +2,6 @@
 
 mod cluster; // one look at a cluster
 mod file; // a recording or a dump
-mod server; // a running loopwatch
 
 use std::path::PathBuf;
 
@@ -13,14 +12,15 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 
-use self::server::ServerUrl;
 use super::object::{self, ObjectArgs};
+use super::server::{self, ServerUrl};
 use super::{SUCCESS, check};
 use crate::app;
 use crate::config::JudgeFlags;
 use crate::export::presentation::json::{self, Explained};
 use crate::export::presentation::report::{OutputFormat, Style, explain_report};
 use crate::export::view::{BlindSpot, ObjectQuestion};
+use crate::net::percent_encode;
 
 /// Flags of `explain`.
 #[derive(Args, Debug)]
@@ -33,7 +33,7 @@ pub(super) struct ExplainArgs {
     namespace: Option<String>,
     /// Ask a running loopwatch, which also knows the history of the object [default without a URL:
     /// http://127.0.0.1:9917, as after `kubectl port-forward`]
-    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = "http://127.0.0.1:9917", conflicts_with_all = ["from", "kubeconfig", "context"])]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = server::FORWARDED, conflicts_with_all = ["from", "kubeconfig", "context"])]
     server: Option<ServerUrl>,
     /// Explain from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording,
     /// instead of a cluster
@@ -80,7 +80,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
         return Ok(object::refuse_without_name("explain"));
     };
     let text = match (&args.server, &args.from) {
-        (Some(server), _) => app::runtime()?.block_on(server::ask(server, &question))?,
+        (Some(server), _) => app::runtime()?.block_on(server::ask(server, &path(&question)))?,
         (None, Some(path)) => {
             let (explanation, not_visible) =
                 file::read(path, args.at, &args.judge, settings, &question)?;
@@ -104,6 +104,23 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     Ok(SUCCESS)
 }
 
+/// The path of the explanation in the API.
+fn path(question: &ObjectQuestion) -> String {
+    let ObjectQuestion { group, kind, namespace, name } = question;
+    let mut path = format!(
+        "/api/v1/explain?kind={}&name={}&group={}",
+        percent_encode(kind),
+        percent_encode(name),
+        percent_encode(group)
+    );
+
+    if let Some(namespace) = namespace {
+        path.push_str(&format!("&namespace={}", percent_encode(namespace)));
+    }
+
+    path
+}
+
 fn json_of(explanation: &Explanation, not_visible: &[BlindSpot]) -> anyhow::Result<String> {
     Ok(serde_json::to_string(&json::explain(explanation, String::new(), not_visible))?)
 }
@@ -119,5 +136,21 @@ impl ExplainArgs {
             namespace,
             name: name.to_owned(),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_encoded() {
+        let question = ObjectQuestion {
+            kind: "a&b".to_owned(),
+            name: "x/../y z".to_owned(),
+            ..ObjectQuestion::default()
+        };
+
+        assert_eq!(path(&question), "/api/v1/explain?kind=a%26b&name=x%2F..%2Fy%20z&group=");
     }
 }

@@ -20,6 +20,7 @@ mod listen; // a port
 mod pages; // the web pages
 mod profiles; // profiles of the operator
 mod scrape; // /metrics, streamed
+mod scrape_times; // when somebody scraped it
 mod refusal; // the responses to refused requests
 mod turns; // large responses, limited in number and duration
 mod routes; // which handler serves which path

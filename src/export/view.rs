@@ -13,11 +13,13 @@ mod health; // the overall health, and the states of the objects
 mod findings; // open findings, and those that they explain
 mod unhealthy; // the findings about each unhealthy object
 mod alerts; // the alert that covers a finding
+mod diagnosis; // what `doctor` says
 mod blind_spots; // what loopwatch cannot see
 mod input; // the recording or dump behind a snapshot
 mod timeline; // what happened to one object
 mod waterfall; // its last piece of work, as bars over time
 mod obligation; // what the operator is expected to do
+mod scrapes; // whether anybody scrapes loopwatch
 mod quantile; // quantiles of histograms
 mod links; // links in alerts
 mod runbooks; // the runbooks
@@ -28,6 +30,7 @@ pub use self::access::View;
 pub(crate) use self::alerts::TICKET;
 pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere};
 pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
+pub(crate) use self::diagnosis::{Check, CheckState, Topic};
 pub use self::filter::{Filter, Word};
 pub(crate) use self::findings::{
     FindingGroup, Findings, evidence, evidence_values, finding_age, grouped_findings,
@@ -45,6 +48,7 @@ pub(crate) use self::obligation::obligation_in_words;
 pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedPage, sorted_page};
 pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
+pub(crate) use self::scrapes::Scrapes;
 pub(crate) use self::text::{Number, age, capitalised, controls_display};
 pub(crate) use self::timeline::timeline_entries;
 pub(crate) use self::unhealthy::FindingsByObject;

@@ -221,6 +221,8 @@ impl Topic {
             | Observation::Deleted { .. }
             | Observation::Progressed { .. }
             | Observation::Skipped { .. }
+            | Observation::ScrapesMissed { .. }
+            | Observation::ScrapesSeen
             | Observation::SourceFailed { .. }
             | Observation::SourceRecovered { .. }
             | Observation::SourceRestricted { .. }

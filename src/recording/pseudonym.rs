@@ -98,7 +98,12 @@ impl Pseudonyms {
             SourceRecovered { source } => SourceRecovered { source: self.source(source) },
             SettingsChanged(settings) => SettingsChanged(Box::new(self.settings(*settings))),
             Restored(checkpoint) => Restored(Box::new(self.checkpoint(*checkpoint))),
-            DefinitionGone(_) | DefinitionsListed(_) | ClockStepped { .. } | Tick => observation,
+            ScrapesMissed { .. }
+            | ScrapesSeen
+            | DefinitionGone(_)
+            | DefinitionsListed(_)
+            | ClockStepped { .. }
+            | Tick => observation,
         }
     }
 

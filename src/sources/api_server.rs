@@ -17,7 +17,7 @@ pub(crate) use self::connection::{
 };
 pub(crate) use self::discovery::{
     ChildSelection, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, KindSelector,
-    Rules, SecretAccess, Selection, is_allowed,
+    NOWHERE, Rules, SecretAccess, Selection, is_allowed,
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::*;

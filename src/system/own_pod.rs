@@ -210,7 +210,7 @@ mod tests {
     #[test]
     fn the_manifests_set_the_variables_where_an_operator_runs() {
         let sidecar = include_str!("../../deploy/components/sidecar/sidecar.yaml");
-        for name in [NAME, NAMESPACE, UID, IP, NODE_IP, TEMPLATE_HASH, VERSION] {
+        for name in [NAME, NAMESPACE, UID, IP, NODE_IP, TEMPLATE_HASH, REVISION_HASH, VERSION] {
             assert!(sidecar.contains(&format!("- name: {name}\n")), "{name}");
         }
 

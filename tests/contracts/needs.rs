@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use loopwatch::needs::{Asks, Contents, Grant, NEEDS, Need, Scope, Verb};
+use loopwatch::needs::{Asks, Contents, Grant, NEEDS, Need, Scope};
 use serde_json::Value;
 
 use super::{documents, files, read, root};
@@ -24,16 +24,6 @@ const ROLES: [(Grant, &str); 4] = [
 /// One permission: verb, API group, and resource. Paths outside the resources have no group.
 type Permission = (String, String, String);
 
-fn word(verb: Verb) -> &'static str {
-    match verb {
-        Verb::Get => "get",
-        Verb::List => "list",
-        Verb::Watch => "watch",
-        Verb::Create => "create",
-        Verb::Impersonate => "impersonate",
-    }
-}
-
 /// The group and the resources, or paths, of a row that names them.
 fn named(need: &Need) -> Option<(&'static str, Vec<&'static str>)> {
     match need.asks {
@@ -50,7 +40,7 @@ fn needed(grant: Grant) -> BTreeSet<Permission> {
         let (group, resources) = named(need).expect("a role names its resources");
         need.verbs.iter().flat_map(move |verb| {
             let permission =
-                |resource: &&str| (word(*verb).into(), group.into(), (*resource).into());
+                |resource: &&str| (verb.as_str().into(), group.into(), (*resource).into());
             resources.iter().map(permission).collect::<Vec<_>>()
         })
     })
@@ -123,7 +113,7 @@ fn rows() -> String {
     for need in NEEDS {
         let setting = need.setting.map(|setting| format!(" ({setting})")).unwrap_or_default();
         let verbs: Vec<String> =
-            need.verbs.iter().map(|verb| format!("`{}`", word(*verb))).collect();
+            need.verbs.iter().map(|verb| format!("`{}`", verb.as_str())).collect();
         let contents = match need.contents {
             Contents::Metadata => ". **Metadata only**",
             Contents::Whole | Contents::Review => "",

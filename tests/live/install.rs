@@ -23,6 +23,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("install::sidecar", sidecar),
         test("install::standalone", standalone),
         test("install::kustomizations", kustomizations),
+        test("install::workloads", workloads),
         test("install::process", process),
         test("install::access", access),
         test("install::audit_log", audit_log),
@@ -209,6 +210,78 @@ fn kustomizations() {
             bed().kube.namespace("my-ns");
             rendered.iter().for_each(apply_one);
         }
+    }
+}
+
+/// The sidecar goes to the workloads that labels name, and everything else to the namespace of the operator.
+/// kustomize fails if no workload is the operator, or if several are.
+fn workloads() {
+    let [chosen, none] = ["loopwatch/sidecar: \"true\"", "app: any"];
+    let of_chart = "app.kubernetes.io/component: operator";
+    let kubebuilder = "control-plane: controller-manager";
+    for (form, kind, labels, webhook, expected) in [
+        ("label", "Deployment", chosen, none, Ok(1)),
+        ("kubebuilder", "Deployment", kubebuilder, none, Ok(1)),
+        ("chart", "StatefulSet", of_chart, "app.kubernetes.io/component: webhook", Ok(1)),
+        ("stateful-set", "StatefulSet", chosen, none, Ok(1)),
+        ("two", "StatefulSet", chosen, "loopwatch/sidecar: additional", Ok(2)),
+        (
+            "opted-out",
+            "Deployment",
+            kubebuilder,
+            "loopwatch/sidecar: \"false\", control-plane: controller-manager",
+            Ok(1),
+        ),
+        ("unlabelled", "Deployment", none, none, Err("nothing selected by OneWorkloadWithLabel")),
+        ("ambiguous", "Deployment", chosen, kubebuilder, Err("multiple matches for selector")),
+    ] {
+        let folder = bed().directory().join("kustomizations").join(format!("workloads-{form}"));
+        let operator = operator_in("namespace: my-ns, ");
+        let webhook = format!(
+            "---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {{namespace: my-ns, name: my-webhook, \
+             labels: {{{webhook}}}}}\nspec: {{template: {{spec: {{containers: [{{name: webhook}}]}}}}}}\n"
+        );
+        let text = operator
+            .replace(&format!("labels: {{{kubebuilder}}}"), &format!("labels: {{{labels}}}"))
+            .replace("kind: Deployment", &format!("kind: {kind}"));
+        write(&folder, "operator.yaml", &(text + &webhook));
+        let listed: String =
+            ["monitoring", "reader-rights", "sidecar", "network-policy", "web-auth", "tls"]
+                .iter()
+                .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))
+                .collect();
+        let head = "resources: [operator.yaml]\ncomponents:\n";
+        write(&folder, "kustomization.yaml", &format!("{head}{listed}"));
+
+        match (kustomize::try_build(bed(), &folder), expected) {
+            (Ok(rendered), Ok(sidecars)) => expect_chosen(form, kind, &documents(&rendered), sidecars),
+            (Err(error), Err(word)) => assert!(error.contains(word), "{form}: {error}"),
+            (Ok(rendered), Err(_)) => panic!("{form}: kustomize must fail: {rendered}"),
+            (Err(error), Ok(_)) => panic!("{form}: {error}"),
+        }
+    }
+}
+
+/// Expects the sidecar in the operator and in as many workloads as named, and every namespaced object in
+/// `my-ns`.
+fn expect_chosen(form: &str, kind: &str, rendered: &[Value], sidecars: usize) {
+    let has_sidecar = |object: &Value| {
+        object["spec"]["template"]["spec"]["initContainers"][0]["name"] == "loopwatch"
+    };
+    let operator = rendered.iter().find(|object| object["metadata"]["name"] == "my-operator");
+    let operator = operator.unwrap_or_else(|| panic!("{form}: no operator"));
+
+    assert_eq!(operator["kind"], kind, "{form}: the kind is the one that it had");
+    assert!(has_sidecar(operator), "{form}: {operator}");
+    assert_eq!(rendered.iter().filter(|object| has_sidecar(object)).count(), sidecars, "{form}");
+
+    let namespaced: Vec<&Value> = rendered
+        .iter()
+        .filter(|object| !object["kind"].to_string().contains("Cluster"))
+        .collect();
+    assert!(namespaced.len() >= 10, "{form}: {namespaced:?}");
+    for object in namespaced {
+        assert_eq!(object["metadata"]["namespace"], "my-ns", "{form}: {object}");
     }
 }
 
@@ -448,7 +521,7 @@ fn expect_shared(form: &str, pod: &Value, user: &Value) {
 fn operator_in(namespace: &str) -> String {
     format!(
         "apiVersion: v1\nkind: ServiceAccount\nmetadata: {{{namespace}name: my-account}}\n---\n\
-         apiVersion: apps/v1\nkind: Deployment\nmetadata: {{{namespace}name: my-operator}}\n\
+         apiVersion: apps/v1\nkind: Deployment\nmetadata: {{{namespace}name: my-operator, labels: {{control-plane: controller-manager}}}}\n\
          spec:\n  selector: {{matchLabels: {{app: my-operator}}}}\n  template:\n    \
          metadata: {{labels: {{app: my-operator}}}}\n    \
          spec: {{serviceAccountName: my-account, containers: [{{name: manager, image: manager}}]}}\n"

@@ -24,6 +24,7 @@ mod crossing;
 mod deletion;
 mod demo; // the recording of an incident
 mod discovery;
+mod doctor;
 mod down;
 mod events;
 mod explain;
@@ -113,6 +114,7 @@ fn trials() -> Vec<Trial> {
         what_if::trials(),
         events::trials(),
         explain::trials(),
+        doctor::trials(),
         alertmanager::trials(),
         alerts::trials(),
         pages::trials(),
@@ -150,6 +152,7 @@ fn trials() -> Vec<Trial> {
         demo::trials(),
         scaling::serial_trials(),
         install::serial_trials(),
+        doctor::serial_trials(),
     ];
 
     parallel.into_iter().chain(alone).flatten().collect()

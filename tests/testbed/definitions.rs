@@ -31,6 +31,17 @@ const SOURCES: [Source; 2] = [
         files: &[
             ("monitoring.coreos.com_podmonitors.yaml", "podmonitors", "monitoring.coreos.com/v1"),
             (
+                "monitoring.coreos.com_servicemonitors.yaml",
+                "servicemonitors",
+                "monitoring.coreos.com/v1",
+            ),
+            ("monitoring.coreos.com_prometheuses.yaml", "prometheuses", "monitoring.coreos.com/v1"),
+            (
+                "monitoring.coreos.com_prometheusagents.yaml",
+                "prometheusagents",
+                "monitoring.coreos.com/v1alpha1",
+            ),
+            (
                 "monitoring.coreos.com_prometheusrules.yaml",
                 "prometheusrules",
                 "monitoring.coreos.com/v1",

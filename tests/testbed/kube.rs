@@ -259,7 +259,7 @@ pub fn path(api: &str, kind: &str, namespace: &str, name: &str) -> String {
 pub fn plural(kind: &str) -> String {
     let word = kind.to_ascii_lowercase();
     match word.as_bytes() {
-        [.., b's', b's'] => word + "es",
+        [.., b's' | b'u', b's'] => word + "es",
         [.., b's'] => word,
         [stem @ .., b'y'] => format!("{}ies", String::from_utf8_lossy(stem)),
         _ => word + "s",

@@ -8,14 +8,21 @@ use super::repository;
 
 /// Renders the kustomization of a folder.
 pub fn build(plane: &ControlPlane, folder: &Path) -> String {
+    try_build(plane, folder).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Renders the kustomization of a folder, or returns what kustomize says.
+pub fn try_build(plane: &ControlPlane, folder: &Path) -> Result<String, String> {
     let output = Program::new("kustomize", &plane.binaries.kustomize, plane.directory())
         .arg("build")
         .arg(folder)
         .run();
 
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-
-    String::from_utf8_lossy(&output.stdout).into_owned()
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    match output.status.success() {
+        true => Ok(text(&output.stdout)),
+        false => Err(text(&output.stderr)),
+    }
 }
 
 /// Returns the path of a component of `deploy/` from a folder, because kustomize accepts no

@@ -703,6 +703,15 @@ findings! {
         advice: "The page of loopwatch shows the cause. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
         command: "kubectl auth can-i --list",
     }
+    NotScraped Loopwatch Info None {
+        meaning: "Nobody scrapes the metrics of loopwatch, so its alert rules cannot fire.",
+        near_miss: "A loopwatch that posts its alerts to Alertmanager or sends traces, and that no Prometheus has ever scraped.",
+        evidence: ["waiting_for"],
+        settings: ["scrape_expected_within"],
+        explained_by: [],
+        advice: "A PodMonitor in another namespace, a label that the Prometheus instance expects, or a network policy is the usual cause: `loopwatch doctor` finds out which. If nobody is meant to scrape loopwatch, set `scrape_expected_within` to 0s.",
+        command: "loopwatch doctor",
+    }
     PermissionMissing Loopwatch Info None {
         meaning: "The account of loopwatch lacks a permission, so loopwatch cannot see a part of the cluster.",
         title: "missing",

@@ -2,5 +2,6 @@
 
 pub(crate) mod definitions; // custom resource definitions without a status subresource
 pub(crate) mod lists; // lists and audits of watches
+pub(crate) mod scrapes; // whether anybody scrapes loopwatch
 pub(crate) mod sources; // failing sources and missing permissions
 pub(crate) mod unreadable; // objects that a source could not read

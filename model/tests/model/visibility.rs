@@ -4,6 +4,7 @@ mod blindness;
 mod outages;
 mod grace;
 mod unseen;
+mod scrapes;
 mod sources;
 mod audits;
 mod permissions;

@@ -4,6 +4,7 @@
 //! group is empty, so that a Pod's key is `/Pod`. Times are RFC 3339 in UTC, and durations are in
 //! seconds. An object is a serialized [`ObjectRow`].
 
+mod doctor; // the checks of an installation
 mod explain; // one object
 mod findings; // findings, and their openings and closings
 mod operator; // the operator itself
@@ -17,13 +18,14 @@ use loopwatch_model::finding::FindingEvent;
 use loopwatch_model::snapshot::{KindSummary, ObjectRow, Rights, Snapshot};
 use serde::Serialize;
 
+pub(crate) use self::doctor::doctor;
 pub(crate) use self::explain::{Explained, FindingText, explain};
 use self::findings::{EventView, FindingView};
 pub(crate) use self::operator::operator;
 use self::status::{StatusView, states};
 pub(crate) use self::timeline::timeline;
 pub(crate) use self::version::VERSION;
-use crate::export::view::Input;
+use crate::export::view::{Input, Scrapes};
 
 /// `/api/v1/findings`.
 #[derive(Debug, Serialize)]
@@ -60,6 +62,7 @@ pub(crate) struct StatusResponse<'a> {
     version: u32,
     #[serde(flatten)]
     status: StatusView<'a>,
+    scrapes: &'a Scrapes,
 }
 
 /// `check -o json`.
@@ -116,8 +119,12 @@ pub(crate) fn objects(rows: &[ObjectRow], next: Option<String>) -> ObjectsRespon
 
 /// `/api/v1/status`.
 #[must_use]
-pub(crate) fn status<'a>(snapshot: &'a Snapshot, input: &'a Input) -> StatusResponse<'a> {
-    StatusResponse { version: VERSION, status: StatusView::of(snapshot, input) }
+pub(crate) fn status<'a>(
+    snapshot: &'a Snapshot,
+    input: &'a Input,
+    scrapes: &'a Scrapes,
+) -> StatusResponse<'a> {
+    StatusResponse { version: VERSION, status: StatusView::of(snapshot, input), scrapes }
 }
 
 /// `check -o json` and `replay -o json`. `rows` holds all objects if the user sets `--all`, and

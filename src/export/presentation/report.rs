@@ -1,4 +1,4 @@
-//! The reports for people: of `check` and `replay`, of `explain`, and of `what-if`. Each builds a
+//! The reports for people: of `check` and `replay`, of `rights`, `explain`, `what-if` and `doctor`. Each builds a
 //! document of blocks, which one of two writers turns into text.
 
 mod style; // which writer, how wide, and whether in colours
@@ -11,10 +11,12 @@ mod tree; // lines of a tree
 mod check; // the findings, on one screen, with the next command to run
 mod explain; // one object
 mod forecast; // what a deletion takes with it
+mod doctor; // the checks of an installation
 mod rights; // the permissions of the operator's account
 mod junit; // the findings as tests, for CI systems
 
 pub(crate) use self::check::CheckReport;
+pub(crate) use self::doctor::doctor_report;
 pub(crate) use self::explain::explain_report;
 pub(crate) use self::forecast::Forecast;
 pub(crate) use self::junit::junit;

@@ -91,7 +91,9 @@ const LONGEST_SEARCH: usize = 256;
 const LONGEST_NAME: usize = 512;
 
 pub(super) async fn status(State(exporter): State<Arc<Exporter>>) -> Response {
-    Json(json::status(&exporter.view.snapshot(), &exporter.input())).into_response()
+    let snapshot = exporter.view.snapshot();
+    let scrapes = exporter.scrapes(snapshot.at);
+    Json(json::status(&snapshot, &exporter.input(), &scrapes)).into_response()
 }
 
 pub(super) async fn findings(

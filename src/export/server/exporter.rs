@@ -6,11 +6,13 @@ use std::sync::{Arc, Mutex, OnceLock};
 
 use loopwatch_model::model::Model;
 use loopwatch_model::snapshot::Explanation;
+use loopwatch_model::time::Timestamp;
 
 use super::access::Access;
+use super::scrape_times::ScrapeTimes;
 use crate::export::delivery::traces::TraceExporter;
 use crate::export::metrics::{ObjectSeries, Render, TextFormat};
-use crate::export::view::{Input, RecordingInput, View};
+use crate::export::view::{Input, RecordingInput, Scrapes, View};
 use crate::lock::lock;
 use crate::sources::operator::ProfileStore;
 use crate::telemetry::{SelfMetrics, UnreadLabels};
@@ -46,6 +48,7 @@ pub(crate) struct Exporter {
     loopback_is_shared: AtomicBool,
     /// What the port of the metrics requires of its clients.
     access: Access,
+    scrape_times: ScrapeTimes,
 }
 
 impl Exporter {
@@ -79,12 +82,22 @@ impl Exporter {
             alive,
             loopback_is_shared: AtomicBool::new(false),
             access: Access::default(),
+            scrape_times: ScrapeTimes::default(),
         }
     }
 
     #[must_use]
     pub(crate) fn access(&self) -> &Access {
         &self.access
+    }
+
+    pub(crate) fn scrape_times(&self) -> &ScrapeTimes {
+        &self.scrape_times
+    }
+
+    /// The scrapes until now, which is `at` by the clock of the model.
+    pub(crate) fn scrapes(&self, at: Timestamp) -> Scrapes {
+        self.scrape_times.until(at)
     }
 
     /// Notes that the Pod uses the network of its node, so that each process of the node is on its

@@ -24,7 +24,11 @@ struct Scrape {
     render: Render,
     encoder: Encoder,
     began: Instant,
+    by_prometheus: bool,
 }
+
+/// The header by which a Prometheus, or an agent with its code, says how long it waits.
+const OF_PROMETHEUS: &str = "x-prometheus-scrape-timeout-seconds";
 
 /// The content encoding of a response.
 enum Encoder {
@@ -38,7 +42,10 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
     let format = wanted_format(text(header::ACCEPT));
     let gzip = wants_gzip(text(header::ACCEPT_ENCODING));
 
-    let mut response = Scrape::new(exporter, format, gzip).body().into_response();
+    let by_prometheus = headers.contains_key(OF_PROMETHEUS);
+
+    let scrape = Scrape::new(exporter, format, gzip, by_prometheus);
+    let mut response = scrape.body().into_response();
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, header::HeaderValue::from_static(format.content_type()));
     headers.insert(header::VARY, header::HeaderValue::from_static("accept, accept-encoding"));
@@ -51,9 +58,14 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
 }
 
 impl Scrape {
-    fn new(exporter: Arc<Exporter>, format: TextFormat, gzip: bool) -> Self {
+    fn new(
+        exporter: Arc<Exporter>,
+        format: TextFormat,
+        gzip: bool,
+        by_prometheus: bool,
+    ) -> Self {
         let render = exporter.render(format);
-        Self { exporter, render, encoder: Encoder::new(gzip), began: Instant::now() }
+        Self { exporter, render, encoder: Encoder::new(gzip), began: Instant::now(), by_prometheus }
     }
 
     /// The body, which renders each part when the connection asks for it.
@@ -62,6 +74,7 @@ impl Scrape {
             let mut scrape = scrape?;
             let (bytes, last) = scrape.next();
             if last {
+                scrape.exporter.scrape_times().note(scrape.by_prometheus);
                 scrape
                     .exporter
                     .metrics

@@ -255,7 +255,23 @@ fn role_of(binding: &Binding) -> ObjectAddress {
 }
 
 /// Reads a whole list in pages.
-async fn all<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T>, Failure> {
+pub(super) async fn all<T: DeserializeOwned>(
+    cluster: &Cluster,
+    path: &str,
+) -> Result<Vec<T>, Failure> {
+    selected(cluster, path, "").await
+}
+
+/// Reads the part of a list that a selector of labels selects, in pages.
+pub(super) async fn selected<T: DeserializeOwned>(
+    cluster: &Cluster,
+    path: &str,
+    labels: &str,
+) -> Result<Vec<T>, Failure> {
+    let selector = match labels {
+        "" => String::new(),
+        labels => format!("&labelSelector={}", percent_encode(labels)),
+    };
     let (mut items, mut token) = (Vec::new(), String::new());
     for _ in 0..MOST_PAGES {
         let more = if token.is_empty() {
@@ -264,7 +280,7 @@ async fn all<T: DeserializeOwned>(cluster: &Cluster, path: &str) -> Result<Vec<T
             format!("&continue={}", percent_encode(&token))
         };
         let page: ListDocument<T> =
-            cluster.get_json(&format!("{path}?limit={PAGE}{more}"), JSON).await?;
+            cluster.get_json(&format!("{path}?limit={PAGE}{selector}{more}"), JSON).await?;
 
         items.extend(page.items);
         token = page.metadata.token;

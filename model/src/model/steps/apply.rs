@@ -3,7 +3,7 @@
 
 use crate::model::Model;
 use crate::model::steps::kinds;
-use crate::model::visibility::{lists, sources, unreadable};
+use crate::model::visibility::{lists, scrapes, sources, unreadable};
 use crate::model::world::store;
 use crate::model::world::timers::Timer;
 use crate::observation::{Answer, Observation, Probe, SourceId, WatchId};
@@ -171,6 +171,10 @@ impl Model {
             Observation::SourceRestricted { source, reason } => {
                 self.source_restricted(&source, reason)
             }
+            Observation::ScrapesMissed { since } => {
+                scrapes::missed(&mut self.world, &mut self.findings, since)
+            }
+            Observation::ScrapesSeen => scrapes::seen(&mut self.world, &mut self.findings),
             Observation::Restored(checkpoint) => self.restore(*checkpoint),
             Observation::SettingsChanged(settings) => self.settings_changed(*settings),
             // `apply` has handled the step.
@@ -233,6 +237,7 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::Answered { probe: Probe::Profile { .. }, .. } => "profiles",
         Observation::Answered { probe: Probe::Count(_), .. } => "audit",
         Observation::Answered { probe: Probe::Read(_) | Probe::Dependents { .. }, .. } => "reads",
+        Observation::ScrapesMissed { .. } | Observation::ScrapesSeen => "scrapes",
         Observation::SourceFailed { .. }
         | Observation::SourceRecovered { .. }
         | Observation::SourceOff { .. }

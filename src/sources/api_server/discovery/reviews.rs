@@ -41,7 +41,7 @@ const MOST_REVIEWS: usize = 1_000;
 const WORTH_WIDENING: usize = 3;
 /// A namespace without role bindings, in which only the rules in force everywhere apply. The API
 /// server does not require that the namespace of a review exists.
-const NOWHERE: &str = "loopwatch-review-of-the-cluster";
+pub(crate) const NOWHERE: &str = "loopwatch-review-of-the-cluster";
 
 /// Awaits requests, several at a time, and returns the results in order, or the first failure.
 pub(super) async fn concurrently<T>(

@@ -1,4 +1,4 @@
-//! Asks a running loopwatch about an object.
+//! Asks a running loopwatch, for `explain` and `doctor`.
 
 use std::fmt;
 use std::str::FromStr;
@@ -15,8 +15,7 @@ use loopwatch_model::observation::Cause;
 use serde::Deserialize;
 use tokio::time::timeout;
 
-use crate::export::view::ObjectQuestion;
-use crate::net::{Failure, is_loopback, percent_encode};
+use crate::net::{Failure, is_loopback};
 
 /// The URL of a running loopwatch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,8 +36,11 @@ const LARGEST: usize = 8 << 20;
 /// The longest part of an error to show, in characters.
 const LONGEST_ERROR: usize = 1_000;
 
-/// Returns the JSON about the object.
-pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow::Result<String> {
+/// Where a running loopwatch is after `kubectl port-forward POD 9917:9918`.
+pub(super) const FORWARDED: &str = "http://127.0.0.1:9917";
+
+/// Returns the JSON at a path of the API.
+pub(super) async fn ask(server: &ServerUrl, path: &str) -> anyhow::Result<String> {
     // rustls does not choose between two linked providers. An error means that one is already
     // installed.
     let _ = rustls::crypto::ring::default_provider().install_default();
@@ -49,7 +51,7 @@ pub(super) async fn ask(server: &ServerUrl, question: &ObjectQuestion) -> anyhow
     let client = Client::try_from(config)
         .map_err(|error| anyhow::anyhow!(Failure::client(&error).detail))?;
     let request =
-        Request::get(path(question)).header(ACCEPT, "application/json").body(Body::empty())?;
+        Request::get(path).header(ACCEPT, "application/json").body(Body::empty())?;
     let answer = async {
         let response = client
             .send(request)
@@ -91,26 +93,10 @@ fn answer_of(server: &ServerUrl, status: StatusCode, body: String) -> anyhow::Re
              loopwatch with --expose-ui"
         ),
         (StatusCode::NOT_FOUND, None) => {
-            bail!("{server} is no loopwatch, or one without `explain`")
+            bail!("{server} is no loopwatch, or one that is older than this command")
         }
         (status, None) => bail!("{server} answered with HTTP {}", status.as_u16()),
     }
-}
-
-fn path(question: &ObjectQuestion) -> String {
-    let ObjectQuestion { group, kind, namespace, name } = question;
-    let mut path = format!(
-        "/api/v1/explain?kind={}&name={}&group={}",
-        percent_encode(kind),
-        percent_encode(name),
-        percent_encode(group)
-    );
-
-    if let Some(namespace) = namespace {
-        path.push_str(&format!("&namespace={}", percent_encode(namespace)));
-    }
-
-    path
 }
 
 impl FromStr for ServerUrl {
@@ -189,17 +175,6 @@ mod tests {
     }
 
     #[test]
-    fn names_are_encoded() {
-        let question = ObjectQuestion {
-            kind: "a&b".to_owned(),
-            name: "x/../y z".to_owned(),
-            ..ObjectQuestion::default()
-        };
-
-        assert_eq!(path(&question), "/api/v1/explain?kind=a%26b&name=x%2F..%2Fy%20z&group=");
-    }
-
-    #[test]
     fn answers_that_are_no_explanation_are_explained() {
         let server: ServerUrl = "http://127.0.0.1:9917/".parse().expect("a URL");
         for (status, body, expected) in [
@@ -208,7 +183,7 @@ mod tests {
                 r#"{"version":1,"error":"there is no Widget x"}"#,
                 "there is no Widget x (according to http://127.0.0.1:9917)",
             ),
-            (404, "Not found. loopwatch serves:", "without `explain`"),
+            (404, "Not found. loopwatch serves:", "older than this command"),
             (403, "This path shows the names", "port-forward"),
             (502, "<html>", "HTTP 502"),
         ] {

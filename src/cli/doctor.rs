@@ -1,0 +1,184 @@
+//! `loopwatch doctor`: looks at an installation of loopwatch, and says what does not work.
+
+mod installed; // whether loopwatch runs beside the operators
+mod monitors; // whether a monitor selects its Pods
+mod prometheuses; // whether a Prometheus selects monitors and rules
+mod rights; // what the account may not read
+mod running; // what a running loopwatch says about itself
+#[cfg(test)]
+mod tests;
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+
+use super::server::{self, ServerUrl};
+use super::{FAILURE, FINDINGS, SUCCESS, check};
+use crate::app;
+use crate::config::{DEFAULT_UI_PORT, operator_name};
+use crate::export::presentation::json;
+use crate::export::presentation::report::{OutputFormat, Style, doctor_report};
+use crate::export::view::{Check, CheckState, Topic};
+use crate::sources::api_server::{Access, Cluster, OperatorName};
+use crate::sources::survey::{Part, Surroundings};
+use crate::system::own_pod;
+
+/// Flags of `doctor`.
+#[derive(Args, Debug)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct DoctorArgs {
+    /// Look only at operators in this namespace [default: all namespaces; in a Pod, that of the Pod]
+    #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
+    namespace: Option<String>,
+    /// Also ask a running loopwatch [default without a URL: http://127.0.0.1:9917, as after `kubectl
+    /// port-forward`; in a Pod: http://127.0.0.1:9918, even without the flag]
+    #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = server::FORWARDED)]
+    server: Option<ServerUrl>,
+    /// Also check the permissions of this operator's account, by impersonating it. In a Pod, doctor checks
+    /// those of the Pod's account
+    #[arg(long, value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
+    operator: Option<OperatorName>,
+    /// Output format: table, json, yaml or markdown
+    #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
+    output: OutputFormat,
+    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
+    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
+    kubeconfig: Option<PathBuf>,
+    /// Context of the kubeconfig [default: its current context]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Cluster")]
+    context: Option<String>,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  loopwatch doctor                                 Is loopwatch installed, and does anybody scrape it?
+  loopwatch doctor -n ops --server                 Also ask the loopwatch behind `kubectl port-forward`
+  loopwatch doctor --operator ops/widget-operator  Also check what the operator's account may read
+  kubectl exec POD -c loopwatch -- loopwatch doctor  In the operator's Pod, with the account of the Pod
+
+doctor sends only get and list requests and reviews, and changes nothing. It checks:
+  sidecar     Which workloads have a loopwatch container, whether it runs, and which operators beside
+              them have none. Labels show what is an operator, as for deploy/components/operator.
+  kinds       Which kinds loopwatch watches; if none, why. Needs --server.
+  rights      What loopwatch may not read. Needs --server, --operator or a Pod.
+  monitor     Whether a PodMonitor or ServiceMonitor selects the Pods: namespace, labels, name of the port.
+  prometheus  Whether a Prometheus selects this monitor: its label, and the label of its namespace.
+  rules       Whether a Prometheus selects the alert rules.
+  scrapes     Whether anybody has read /metrics in the last ten minutes. Needs --server.
+Each check is in order, a problem, limited (it works, but loopwatch sees less), unknown (the account may
+not look), or not in use. Without the Prometheus Operator, monitor, prometheus and rules are not in use.
+
+Exit codes: 0 if there is no problem, 1 if there is one, 2 if doctor cannot reach the cluster or the
+server, 64 if the command line is invalid.";
+
+pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
+    let (checks, facts) = app::runtime()?.block_on(look(&args))?;
+    super::print(&match args.output {
+        format if format.is_for_programs() => {
+            format.convert(&serde_json::to_string(&json::doctor(&checks))?)?
+        }
+        format => doctor_report(&checks, facts, Style::of_stdout(format)),
+    });
+
+    let has = |state| checks.iter().any(|check| check.state == state);
+    Ok(match has(CheckState::Problem) {
+        true => FINDINGS,
+        // Nothing but refusals is no diagnosis.
+        false if !has(CheckState::Well) && !has(CheckState::Limited) && has(CheckState::Unknown) => {
+            FAILURE
+        }
+        false => SUCCESS,
+    })
+}
+
+/// Makes all checks, and says where it has looked.
+async fn look(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
+    let access =
+        |operator| Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), operator };
+    let cluster = app::connect(&access(None)).await?;
+    let in_pod = own_pod::in_pod();
+    let home = in_pod.then(|| cluster.namespace().to_owned());
+    let namespace = args.namespace.clone().or(home);
+    let surroundings = Surroundings::read(&cluster, namespace.as_deref()).await;
+
+    let place = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("the namespace {name}"));
+    let mut facts = vec![format!("Looked at {place} of {}", cluster.url())];
+    let mut checks = of_surroundings(&surroundings, &place);
+
+    checks.extend(match &args.operator {
+        Some(operator) => {
+            let acting = app::connect(&access(Some(operator.clone()))).await?;
+            facts.push(format!("Checked the permissions of the operator {}/{}", operator.namespace, operator.name));
+            Some(rights::check(&acting, &operator.namespace).await)
+        }
+        None if in_pod => Some(rights::check(&cluster, cluster.namespace()).await),
+        None => None,
+    });
+
+    match (&args.server, in_pod) {
+        (Some(server), _) => {
+            facts.push(format!("Asked loopwatch at {server}"));
+            checks.extend(running::checks(&server::ask(server, running::PATH).await?)?);
+        }
+        (None, true) => checks.extend(of_own_pod(&cluster).await),
+        (None, false) => checks.push(not_asked(&surroundings)),
+    }
+
+    Ok((checks, facts))
+}
+
+/// The checks of what the API server shows.
+fn of_surroundings(surroundings: &Surroundings, place: &str) -> Vec<Check> {
+    let mut checks = installed::checks(surroundings, place);
+    let (of_monitors, covering) = monitors::checks(surroundings);
+    checks.extend(of_monitors);
+    checks.extend(prometheuses::of_monitors(surroundings, &covering));
+    checks.extend(prometheuses::of_rules(surroundings));
+    checks
+}
+
+/// Asks the loopwatch in the same Pod.
+async fn of_own_pod(cluster: &Cluster) -> Vec<Check> {
+    let asked = match format!("http://127.0.0.1:{DEFAULT_UI_PORT}").parse::<ServerUrl>() {
+        Ok(own) => server::ask(&own, running::PATH).await,
+        Err(error) => Err(anyhow::anyhow!(error)),
+    };
+    match asked.and_then(|status| running::checks(&status)) {
+        Ok(checks) => checks,
+        Err(error) => vec![
+            Check::new(Topic::Kinds, CheckState::Unknown, format!("{error:#}."))
+                .advise("If loopwatch serves its API at another address, name it with --server.")
+                .next(format!("kubectl -n {} logs POD -c loopwatch", cluster.namespace())),
+        ],
+    }
+}
+
+/// Says that nobody has asked a running loopwatch, and how to.
+fn not_asked(surroundings: &Surroundings) -> Check {
+    let text = "No running loopwatch was asked about its kinds, its permissions and its last scrape.";
+    let check = Check::new(Topic::Scrapes, CheckState::Off, text);
+    let with = surroundings.workloads.items.iter().find(|workload| workload.loopwatch().is_some());
+    match with {
+        Some(workload) => {
+            let (kind, metadata) = (workload.kind.to_lowercase(), &workload.metadata);
+            check
+                .advise("Forward its port in another terminal, and add --server:")
+                .next(format!(
+                    "kubectl -n {} port-forward {kind}/{} 9917:9918",
+                    metadata.namespace, metadata.name
+                ))
+                .next("loopwatch doctor --server")
+        }
+        None => check,
+    }
+}
+
+/// A check that says why a kind could not be read completely, unless it could.
+fn unknown<T>(part: &Part<T>, topic: Topic) -> Option<Check> {
+    let why = &part.left_out;
+    (!why.is_empty()).then(|| {
+        Check::new(topic, CheckState::Unknown, format!("Cannot see everything: {why}."))
+            .advise("Run doctor with an account that may list them.")
+    })
+}

@@ -1,0 +1,110 @@
+//! When somebody scraped `/metrics`, and whether anybody has to.
+
+use std::sync::Mutex;
+use std::time::Duration;
+
+use loopwatch_model::time::{Span, Timestamp};
+use tokio::time::Instant;
+
+use crate::export::view::Scrapes;
+use crate::lock::lock;
+
+/// The scrapes since the start.
+#[derive(Debug)]
+pub(crate) struct ScrapeTimes {
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    /// The end of the last complete one.
+    last: Option<Instant>,
+    /// Whether a Prometheus was among the clients.
+    by_prometheus: bool,
+    /// The longest time without a scrape; `None` if nobody has to scrape.
+    expected_within: Option<Span>,
+    /// Whether loopwatch reaches people in another way, so that it expects scrapes only once a
+    /// Prometheus has begun with them.
+    reports_otherwise: bool,
+}
+
+impl Default for ScrapeTimes {
+    fn default() -> Self {
+        Self { began: Instant::now(), state: Mutex::default() }
+    }
+}
+
+impl ScrapeTimes {
+    /// Sets the longest time without a scrape, which may be zero for no limit.
+    pub(crate) fn expect_within(&self, within: Span, reports_otherwise: bool) {
+        let mut state = lock(&self.state);
+        state.expected_within = (within > Span::ZERO).then_some(within);
+        state.reports_otherwise = reports_otherwise;
+    }
+
+    /// Notes that somebody has read all metrics.
+    pub(super) fn note(&self, by_prometheus: bool) {
+        let mut state = lock(&self.state);
+        state.last = Some(Instant::now());
+        state.by_prometheus |= by_prometheus;
+    }
+
+    /// The scrapes until now, which is `at` by another clock.
+    pub(super) fn until(&self, at: Timestamp) -> Scrapes {
+        let before = |instant: Instant| at.before(span(instant.elapsed()));
+        let state = lock(&self.state);
+        let is_expected = state.by_prometheus || !state.reports_otherwise;
+
+        Scrapes {
+            since: before(self.began),
+            last: state.last.map(before),
+            expected_within: state.expected_within.filter(|_| is_expected),
+        }
+    }
+}
+
+fn span(duration: Duration) -> Span {
+    Span(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const AT: Timestamp = Timestamp(1_767_225_600_000);
+
+    #[tokio::test(start_paused = true)]
+    async fn times_are_those_of_the_other_clock() {
+        let times = ScrapeTimes::default();
+        times.expect_within(Span::mins(10), false);
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert_eq!((times.until(AT).since, times.until(AT).last), (AT.before(Span::secs(60)), None));
+
+        times.note(true);
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert_eq!(times.until(AT).last, Some(AT.before(Span::secs(5))));
+        assert!(!times.until(AT).is_overdue(AT));
+
+        tokio::time::advance(Duration::from_secs(595)).await;
+        assert!(times.until(AT).is_overdue(AT));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_posts_alerts_need_not_be_scraped_until_a_prometheus_has_done_so() {
+        let times = ScrapeTimes::default();
+        times.expect_within(Span::mins(10), true);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert_eq!(times.until(AT).expected_within, None);
+
+        times.note(false); // `curl` is no Prometheus
+        assert_eq!(times.until(AT).expected_within, None);
+
+        times.note(true);
+        assert_eq!(times.until(AT).expected_within, Some(Span::mins(10)));
+
+        times.expect_within(Span::ZERO, false);
+        tokio::time::advance(Duration::from_secs(3600)).await;
+        assert!(!times.until(AT).is_overdue(AT), "0 turns it off");
+    }
+}
