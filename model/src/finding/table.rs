@@ -705,6 +705,7 @@ findings! {
     }
     NotScraped Loopwatch Info None {
         meaning: "Nobody scrapes the metrics of loopwatch, so its alert rules cannot fire.",
+        title: "missing",
         near_miss: "A loopwatch that posts its alerts to Alertmanager or sends traces, and that no Prometheus has ever scraped.",
         evidence: ["waiting_for"],
         settings: ["scrape_expected_within"],

@@ -1,6 +1,8 @@
 use super::*;
 use crate::export::sample::sample;
+use crate::export::view::Scrapes;
 use crate::golden;
+use loopwatch_model::time::Span;
 
 #[test]
 fn the_shapes_match_their_golden_files() {
@@ -8,6 +10,12 @@ fn the_shapes_match_their_golden_files() {
     let input = Input::default();
     let check_all = check(&sample.snapshot, Some(&sample.rows), &input, None);
 
+    let at = sample.snapshot.at;
+    let scrapes = Scrapes {
+        since: at.before(Span::hours(1)),
+        last: Some(at.before(Span::secs(20))),
+        expected_within: Some(Span::mins(10)),
+    };
     for (path, value) in [
         (
             "tests/golden/findings.json",
@@ -23,7 +31,7 @@ fn the_shapes_match_their_golden_files() {
         ),
         (
             "tests/golden/status.json",
-            serde_json::to_string_pretty(&status(&sample.snapshot, &input)),
+            serde_json::to_string_pretty(&status(&sample.snapshot, &input, &scrapes)),
         ),
         ("tests/golden/check.json", serde_json::to_string_pretty(&check_all)),
     ] {
