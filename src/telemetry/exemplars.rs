@@ -166,7 +166,7 @@ mod tests {
     fn a_duration_belongs_to_the_bucket_that_counts_it() {
         let labels = || ["g", "k", ""].map(str::to_owned);
         for (took, expected) in
-            [(Span(0), 0), (Span(1000), 0), (Span(1001), 1), (Span::hours(48), 14)]
+            [(Span(0), 0), (Span(1000), 3), (Span(1001), 4), (Span::hours(48), 17)]
         {
             let bucket = match Counted::convergence(labels(), took) {
                 Counted::Convergence { bucket, .. } => bucket,

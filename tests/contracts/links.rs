@@ -149,7 +149,10 @@ fn the_readme_names_the_alerts_that_page() {
 
     let rules = rules();
     let critical = rules.iter().filter(|rule| rule["labels"]["severity"] == "critical");
-    let paging: BTreeSet<&str> = critical.filter_map(|rule| rule["alert"].as_str()).collect();
+    let names = critical.filter_map(|rule| rule["alert"].as_str());
+
+    // A ticket pages only if it stands for a finding that would.
+    let paging: BTreeSet<&str> = names.filter(|name| *name != "LoopwatchFinding").collect();
 
     assert_eq!(named, paging);
 }

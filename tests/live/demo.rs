@@ -134,7 +134,7 @@ fn incident() {
 
     let file = plane.directory().join("demo.jsonl.gz");
     let environment = [("POD_NAME", Path::new(&pod)), ("POD_NAMESPACE", Path::new(NAMESPACE))];
-    let flags = ["--scrape-interval=1s", "--profiles=off"];
+    let flags = ["--watch=zoo.loopwatch.dev/Widget", "--scrape-interval=1s", "--profiles=off"];
     let recorder = Recorder::start_beside("demo", NAMESPACE, &account, &file, &flags, &environment);
 
     let began = Instant::now();
@@ -143,11 +143,7 @@ fn incident() {
         step(&mut incident);
     }
 
-    while began.elapsed() < LENGTH {
-        incident.replicas.all[0].operator.collect_garbage();
-        pause(Duration::from_secs(2));
-    }
-
+    pause(LENGTH.saturating_sub(began.elapsed()));
     drop(recorder);
 
     let recording = plane.directory().join("demo.stretched.jsonl.gz");

@@ -111,19 +111,19 @@ fn buckets_are_the_same_in_both_formats() {
     assert_eq!(bodies[0], bodies[1]);
     assert_eq!(
         bodies[0][0],
-        "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"1.0\"} 0"
+        "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"0.1\"} 0"
     );
     assert_eq!(
-        bodies[0][2],
+        bodies[0][5],
         "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"5.0\"} 1"
     );
 
     assert_eq!(
-        bodies[0][14],
+        bodies[0][17],
         "loopwatch_convergence_seconds_bucket{group=\"\",kind=\"Pod\",le=\"+Inf\"} 1"
     );
     assert_eq!(
-        bodies[0][15..],
+        bodies[0][18..],
         [
             "loopwatch_convergence_seconds_sum{group=\"\",kind=\"Pod\"} 3",
             "loopwatch_convergence_seconds_count{group=\"\",kind=\"Pod\"} 1",
@@ -138,7 +138,7 @@ fn exemplars_are_only_in_openmetrics() {
 
     let exemplar = |bucket| {
         let (trace_id, span_id) = ("0a".repeat(16), "0b".repeat(8));
-        (bucket == 2).then_some(Exemplar {
+        (bucket == 5).then_some(Exemplar {
             trace_id,
             span_id,
             value: 3.5,
