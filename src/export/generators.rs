@@ -3,6 +3,7 @@
 
 mod alert_noise; // docs/alert-noise.md: the alerts of each incident
 mod alert_times; // docs/alertmanager.md: the time from a fault to its page
+mod dashboards; // dashboards/*.json
 mod findings_page; // docs/findings.md, and the headings of runbooks
 mod metrics_page; // docs/metrics.md
 mod rules; // alerts/findings.rules.yaml, and the rules for tenants
