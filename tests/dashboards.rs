@@ -108,6 +108,7 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
 
     expect_rollouts(&prometheus);
     expect_links(&prometheus);
+    expect_one_row_for_each_finding(&prometheus);
 }
 
 /// Expects that each revision of the operator is annotated.
@@ -126,19 +127,63 @@ fn expect_rollouts(prometheus: &Prometheus) {
 
 /// Expects that links lead to the addresses that a loopwatch states, otherwise to a forwarded port.
 fn expect_links(prometheus: &Prometheus) {
-    let queries = bundled::queries("loopwatch-self");
-    let sources = queries.iter().find(|query| query.panel == "Sources").expect("a table");
-    let rows = prometheus.labels(&sources.promql).expect("a query");
+    let rows = |dashboard, panel: &str, index: usize| {
+        let queries = bundled::queries(dashboard);
+        let mut of_panel = queries.iter().filter(|query| query.panel == panel);
+        prometheus.labels(&of_panel.nth(index).expect(panel).promql).expect("a query")
+    };
+    let of = |rows: &[Value], labels: &[(&str, &str)], link: &str| {
+        let row = rows.iter().find(|row| labels.iter().all(|(name, value)| row[name] == *value));
+        row.unwrap_or_else(|| panic!("no {labels:?} in {rows:#?}"))[link].clone()
+    };
 
-    for (namespace, page, start, end) in [
-        ("run", "https://loopwatch.example/a/", "https://git.example/", ".md"),
-        ("objects", "http://localhost:9918/", "http://localhost:9918/runbooks/", ""),
-    ] {
-        let row = rows.iter().find(|labels| labels["namespace"] == namespace).expect(namespace);
-        let links = ["page_url", "runbook_start", "runbook_end"]
-            .map(|label| row[label].as_str().unwrap_or_default());
+    let sources = rows("loopwatch-self", "Sources", 0);
+    let stated = of(&sources, &[("namespace", "run")], "runbook");
+    assert_eq!(stated, "https://git.example/SourceFailing.md");
+    let local = of(&sources, &[("namespace", "objects")], "runbook");
+    assert_eq!(local, "http://localhost:9917/runbooks/SourceFailing");
 
-        assert_eq!(links, [page, start, end], "{namespace}");
+    let operators = rows("loopwatch-overview", "Operators", 6);
+    assert_eq!(of(&operators, &[("namespace", "run")], "page_url"), "https://loopwatch.example/a/");
+
+    let findings = rows("loopwatch-overview", "Open findings", 2);
+    let orphan = [("namespace", "objects"), ("finding", "Orphan")];
+    let about_loopwatch = [("namespace", "rollout"), ("finding", "PermissionMissing")];
+    assert_eq!(
+        of(&findings, &orphan, "link"),
+        "http://localhost:9917/object?group=&kind=ConfigMap&namespace=objects&name=orphan"
+    );
+    assert_eq!(of(&findings, &orphan, "runbook"), "http://localhost:9917/runbooks/Orphan");
+    assert_eq!(
+        of(&findings, &about_loopwatch, "link"),
+        "http://localhost:9917/?filter=PermissionMissing#findings"
+    );
+}
+
+/// Expects that the queries of a table of findings return the same findings, each once, so that
+/// Grafana merges them into one row for each.
+fn expect_one_row_for_each_finding(prometheus: &Prometheus) {
+    const LABELS: [&str; 8] =
+        ["cluster", "job", "namespace", "finding", "group", "kind", "target_namespace", "name"];
+
+    for name in DASHBOARDS {
+        let queries = bundled::queries(name);
+        let of_table = queries.iter().filter(|query| query.panel == "Open findings");
+        let findings: Vec<Vec<Vec<String>>> = of_table
+            .map(|query| {
+                let rows = prometheus.labels(&query.promql).expect("a query");
+                let mut rows: Vec<_> = rows
+                    .iter()
+                    .map(|row| LABELS.map(|label| row[label].to_string()).to_vec())
+                    .collect();
+                rows.sort();
+                rows
+            })
+            .collect();
+
+        assert!(findings.len() == 3 && !findings[0].is_empty(), "{name}: {findings:?}");
+        assert!(findings[0].windows(2).all(|pair| pair[0] != pair[1]), "{name}: {:?}", findings[0]);
+        assert!(findings.iter().all(|other| *other == findings[0]), "{name}: {findings:#?}");
     }
 }
 
@@ -255,10 +300,9 @@ fn thresholds_are_those_of_the_findings() {
     assert_eq!(used.len(), known.len(), "a threshold that no panel has");
 }
 
-/// The addresses in links, which each row of a table takes from `loopwatch_links_info`.
-const PAGE: &str = "${__data.fields.page_url:raw}";
-const RUNBOOK: [&str; 2] =
-    ["${__data.fields.runbook_start:raw}", "${__data.fields.runbook_end:raw}"];
+/// The links of a row in a table, whose addresses its query builds from `loopwatch_links_info`.
+const LINKS: [&str; 3] =
+    ["${__data.fields.link:raw}", "${__data.fields.runbook:raw}", "${__value.raw:raw}"];
 
 #[test]
 fn links_lead_somewhere() {
@@ -267,28 +311,16 @@ fn links_lead_somewhere() {
         let mut links = Vec::new();
         collect_urls(&dashboard, &mut links);
 
-        let mut runbooks = 0;
-        for url in &links {
-            let runbook =
-                url.strip_prefix(RUNBOOK[0]).and_then(|rest| rest.strip_suffix(RUNBOOK[1]));
-            match runbook {
-                Some(runbook) => {
-                    expect_runbooks(runbook);
-                    runbooks += 1;
-                }
-                None if url.starts_with(PAGE) || *url == "${__value.raw:raw}" => {}
-                None => {
-                    let uid = url
-                        .strip_prefix("/d/")
-                        .map(|rest| rest.split('?').next().unwrap_or_default());
+        for url in links.iter().filter(|url| !LINKS.contains(url)) {
+            let path = url.strip_prefix("/d/");
+            let uid = path.map(|rest| rest.split('?').next().unwrap_or_default());
 
-                    assert!(uid.is_some_and(|uid| DASHBOARDS.contains(&uid)), "{name}: {url}");
-                }
-            }
+            assert!(uid.is_some_and(|uid| DASHBOARDS.contains(&uid)), "{name}: {url}");
         }
 
-        assert!(runbooks > 0 && links.iter().any(|url| url.starts_with(PAGE)), "{name}: {links:?}");
+        assert!(LINKS[..2].iter().all(|link| links.contains(link)), "{name}: {links:?}");
         expect_fields_of_links(name, &dashboard);
+        expect_runbooks(name);
 
         let tags = |value: &Value| {
             value.as_array().is_some_and(|tags| tags.iter().any(|tag| tag == "loopwatch"))
@@ -318,13 +350,20 @@ fn expect_fields_of_links(name: &str, dashboard: &Value) {
     }
 }
 
-/// Expects that the runbooks to which a link leads exist.
-fn expect_runbooks(runbook: &str) {
-    for finding in FINDINGS {
-        let name = runbook.replace("${__value.raw}", finding.name);
-        let file = loopwatch_testbed::repository(format!("docs/runbooks/{name}.md"));
+/// Expects that the runbooks exist whose names the queries of a dashboard contain.
+fn expect_runbooks(dashboard: &str) {
+    for Query { panel, promql } in bundled::queries(dashboard) {
+        for rest in promql.split(r#", "runbook", ""#).skip(1) {
+            let name = rest.split('"').next().unwrap_or_default();
+            let file = loopwatch_testbed::repository(format!("docs/runbooks/{name}.md"));
 
-        assert!(file.is_file(), "no runbook {name}");
+            assert!(name.is_empty() || file.is_file(), "{dashboard}: {panel}: no runbook {name}");
+        }
+    }
+
+    for finding in FINDINGS {
+        let file = loopwatch_testbed::repository(format!("docs/runbooks/{}.md", finding.name));
+        assert!(file.is_file(), "{}", finding.name);
     }
 }
 

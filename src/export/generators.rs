@@ -1,4 +1,4 @@
-//! Documents and alert rules generated from tables. `UPDATE=1` rewrites the files; without it, the
+//! Documents, alert rules and dashboards generated from tables and code. `UPDATE=1` rewrites the files; without it, the
 //! tests fail if a file is out of date.
 
 mod alert_noise; // docs/alert-noise.md: the alerts of each incident

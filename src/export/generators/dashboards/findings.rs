@@ -5,31 +5,15 @@ use loopwatch_model::finding::{Area, Severity};
 use super::panels::{Column, Panel, lines, table};
 use super::queries::{ages, by, details, findings, legend, of_areas, urgency};
 
-/// A link to the page of an object, or to the list of findings.
-const TO_PAGE: &str = "${__data.fields.page_url:raw}${__data.fields.path:raw}\
-group=${__data.fields.group}&kind=${__data.fields.Kind}&namespace=${__data.fields.Namespace}&name=${__data.fields.Name}";
+/// A link to the page of loopwatch. The query builds the address.
+pub(super) const TO_PAGE: &str = "${__data.fields.link:raw}";
 
-/// A link to the page of an object in a table without findings.
-pub(super) const TO_OBJECT: &str = "${__data.fields.page_url:raw}object?\
-group=${__data.fields.group}&kind=${__data.fields.Kind}&namespace=${__data.fields.Namespace}&name=${__data.fields.Name}";
-
-/// A link to the runbook of a finding.
-const TO_RUNBOOK: &str =
-    "${__data.fields.runbook_start:raw}${__value.raw}${__data.fields.runbook_end:raw}";
-
-/// The fields that links need.
-pub(super) fn link_fields() -> [Column; 3] {
-    ["page_url", "runbook_start", "runbook_end"].map(Column::hidden)
-}
+/// A link to a runbook. The query builds the address.
+pub(super) const TO_RUNBOOK: &str = "${__data.fields.runbook:raw}";
 
 /// The columns of the operator.
 pub(super) fn operator_columns() -> [Column; 2] {
     [Column::new("cluster", "Cluster"), Column::new("namespace", "Operator")]
-}
-
-/// A link to one runbook.
-pub(super) fn to_runbook(name: &str) -> String {
-    format!("${{__data.fields.runbook_start:raw}}{name}${{__data.fields.runbook_end:raw}}")
 }
 
 /// The open findings of these areas, or of all, the most urgent first.
@@ -37,7 +21,7 @@ pub(super) fn open_findings(areas: Option<&[Area]>) -> Panel {
     let matchers = areas.map(of_areas).unwrap_or_default();
     let severities = Severity::ALL.map(Severity::as_str);
     let [cluster, operator] = operator_columns();
-    let mut columns = vec![
+    let columns = vec![
         Column::new("severity", "Severity").wide(90).words(&severities),
         Column::new("finding", "Finding").wide(220).link("Runbook", TO_RUNBOOK),
         Column::new("kind", "Kind"),
@@ -53,14 +37,14 @@ pub(super) fn open_findings(areas: Option<&[Area]>) -> Panel {
         operator,
         Column::hidden("job"),
         Column::hidden("group"),
-        Column::hidden("path"),
+        Column::hidden("link"),
+        Column::hidden("runbook"),
     ];
-    columns.extend(link_fields());
 
     let queries = [ages(&matchers), urgency(&matchers), details(&matchers)];
     let description = "Open findings: critical ones first, the oldest of a severity first. Another finding explains those with \
         \"Explained by\", which raise no alert. A finding links to its runbook, and a name to the page of loopwatch: at the address of \
-        --external-url, otherwise of a `kubectl port-forward` to port 9918. Findings about the operator and about loopwatch stay \
+        --external-url, otherwise at that of `kubectl port-forward … 9917:9918`. Findings about the operator and about loopwatch stay \
         visible if you select a namespace, group or kind.";
 
     table("Open findings", description, &queries, Some("Value #B"), columns)

@@ -3,11 +3,11 @@
 use loopwatch_model::finding::Area;
 
 use super::colours::Meaning::{Bad, Good, Warn};
-use super::findings::{
-    findings_over_time, link_fields, open_findings, operator_columns, to_runbook,
-};
+use super::findings::{TO_RUNBOOK, findings_over_time, open_findings, operator_columns};
 use super::panels::{Column, Panel, lines, stat, table};
-use super::queries::{Scope, by, legend, merged, per_minute, quantile, rate, series, with_links};
+use super::queries::{
+    Scope, by, legend, merged, per_minute, quantile, rate, series, with_links, with_runbook,
+};
 use super::{Dashboard, Row};
 
 const AREAS: [Area; 1] = [Area::Loopwatch];
@@ -129,23 +129,24 @@ fn sight() -> Row {
 }
 
 fn sources() -> Panel {
+    let up = by("min", "source", &of_operator("loopwatch_source_up"));
     let success =
         by("max", "source", &of_operator("loopwatch_source_last_success_timestamp_seconds"));
     let queries = [
-        with_links(&by("min", "source", &of_operator("loopwatch_source_up"))),
+        with_runbook(&with_links(&up), Some("SourceFailing")),
         format!("time() - {success}"),
-        format!("1 - {}", by("min", "source", &of_operator("loopwatch_source_up"))),
+        format!("1 - {up}"),
     ];
     let [cluster, operator] = operator_columns();
-    let mut columns = vec![
+    let columns = vec![
         cluster,
         operator,
-        Column::new("source", "Source").link("Runbook", &to_runbook("SourceFailing")),
+        Column::new("source", "Source").link("Runbook", TO_RUNBOOK),
         Column::new("Value #A", "Up").wide(90).values(&[("0", "no"), ("1", "yes")]),
         Column::new("Value #B", "Last success").unit("s").wide(130),
         Column::hidden("job"),
+        Column::hidden("runbook"),
     ];
-    columns.extend(link_fields());
 
     table(
         "Sources",
@@ -158,21 +159,21 @@ fn sources() -> Panel {
 
 fn permissions() -> Panel {
     let [cluster, operator] = operator_columns();
-    let mut columns = vec![
+    let columns = vec![
         cluster,
         operator,
         Column::new("verb", "Verb"),
-        Column::new("resource", "Resource").link("Runbook", &to_runbook("PermissionMissing")),
+        Column::new("resource", "Resource").link("Runbook", TO_RUNBOOK),
         Column::new("group", "Group"),
         Column::new("target_namespace", "In namespace"),
         Column::hidden("job"),
+        Column::hidden("runbook"),
     ];
-    columns.extend(link_fields());
 
     table(
         "Missing permissions",
         "Permissions that loopwatch needs but its account lacks, so that it cannot see a part of the cluster. An empty namespace means the whole cluster. A resource links to the runbook.",
-        &[with_links(&missing_permissions())],
+        &[with_runbook(&with_links(&missing_permissions()), Some("PermissionMissing"))],
         None,
         columns,
     )

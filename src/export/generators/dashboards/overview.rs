@@ -4,13 +4,11 @@
 use loopwatch_model::settings::Settings;
 
 use super::colours::Meaning::{Bad, Good, Warn};
-use super::findings::{
-    TO_OBJECT, findings_over_time, link_fields, open_findings, operator_columns, to_runbook,
-};
+use super::findings::{TO_PAGE, TO_RUNBOOK, findings_over_time, open_findings, operator_columns};
 use super::panels::{Column, Panel, bars, lines, stat, table};
 use super::queries::{
     OPERATOR, Scope, by, count, findings, gauge, legend, links, merged, per_minute,
-    quantile_of_revisions, rate, series, with_links,
+    quantile_of_revisions, rate, series, with_links, with_page, with_path, with_runbook,
 };
 use super::{Dashboard, Row};
 
@@ -139,20 +137,23 @@ fn operators() -> Row {
     // During a rollout, replicas may disagree about the revision in charge.
     let known = format!("topk by ({OPERATOR}) (1, {info})");
     let operators = format!("{} or on ({OPERATOR}) ({})", with_links(&known), links());
+    let health = by("max", "", &series("loopwatch_control_loop_health", Scope::Operator, ""));
+    let unhealthy = count(&gauge("loopwatch_objects", Scope::Objects, UNHEALTHY));
     let queries = [
-        by("max", "", &series("loopwatch_control_loop_health", Scope::Operator, "")),
+        health.clone(),
         by("max", "", &series("loopwatch_operator_up", Scope::Operator, "")),
         of_severity("critical"),
         of_severity("warning"),
-        count(&gauge("loopwatch_objects", Scope::Objects, UNHEALTHY)),
+        unhealthy.clone(),
         count(&gauge("loopwatch_objects", Scope::Objects, "")),
         operators,
+        format!("1e6 * ({health}) + on ({OPERATOR}) ({unhealthy})"),
     ];
     let some = |meaning| [(Good, None), (meaning, Some(1.0))];
     let of_operator =
         "var-job=${__data.fields.Job}&var-namespace=${__data.fields.Operator}&${__url_time_range}";
     let [cluster, operator] = operator_columns();
-    let mut columns = vec![
+    let columns = vec![
         cluster,
         operator.link(
             "Its process",
@@ -168,21 +169,18 @@ fn operators() -> Row {
         Column::new("framework", "Framework"),
         Column::new("version", "Version"),
         Column::new("revision", "Revision"),
-    ];
-    columns.push(
         Column::new("page_url", "Page of loopwatch")
             .link("Page of loopwatch", "${__value.raw:raw}"),
-    );
-    columns.extend(["runbook_start", "runbook_end"].map(Column::hidden));
+    ];
 
-    let description = "One row for each operator, the least healthy first. The name leads to its process. Its page and its runbooks are \
-        at the address of --external-url, otherwise of a `kubectl port-forward` to port 9918.";
+    let description = "One row for each operator, the least healthy first, and of these the one with most overdue or failed objects. The name leads to its process. Its page and its runbooks are \
+        at the address of --external-url, otherwise at that of `kubectl port-forward … 9917:9918`.";
 
     Row {
         title: "Which operators need somebody?",
         is_folded: false,
         panels: vec![
-            table("Operators", description, &queries, Some("Value #A"), columns)
+            table("Operators", description, &queries, Some("Value #H"), columns)
                 .wide(24)
                 .none("No operators"),
         ],
@@ -285,8 +283,8 @@ fn deadline() -> String {
 /// The error budget of each kind.
 fn budgets(retention: &str) -> Panel {
     let [cluster, operator] = operator_columns();
-    let mut columns = vec![
-        Column::new("kind", "Kind").link("Runbook", &to_runbook("ErrorBudgetBurn")),
+    let columns = vec![
+        Column::new("kind", "Kind").link("Runbook", TO_RUNBOOK),
         Column::new("group", "Group"),
         Column::new("Value", "Budget spent")
             .unit("percentunit")
@@ -296,13 +294,13 @@ fn budgets(retention: &str) -> Panel {
         cluster,
         operator,
         Column::hidden("job"),
+        Column::hidden("runbook"),
     ];
-    columns.extend(link_fields());
 
     table(
         "Error budget by kind",
         &format!("The share of the error budget of 30 days that each kind has spent, the largest first. From 100% on, the operator misses the objective. A kind links to the runbook. {retention}"),
-        &[with_links(&format!("({})", spent()))],
+        &[with_runbook(&with_links(&format!("({})", spent())), Some("ErrorBudgetBurn"))],
         Some("Value"),
         columns,
     )
@@ -318,10 +316,10 @@ fn objects() -> Row {
         &series("loopwatch_object_unconverged_timestamp_seconds", Scope::Objects, ""),
     );
     let [cluster, operator] = operator_columns();
-    let mut columns = vec![
+    let columns = vec![
         Column::new("kind", "Kind"),
         Column::new("target_namespace", "Namespace"),
-        Column::new("name", "Name").link("On the page of loopwatch", TO_OBJECT),
+        Column::new("name", "Name").link("On the page of loopwatch", TO_PAGE),
         Column::new("reason", "Reason"),
         Column::new("Value", "Unconverged for")
             .unit("s")
@@ -331,8 +329,8 @@ fn objects() -> Row {
         operator,
         Column::hidden("job"),
         Column::hidden("group"),
+        Column::hidden("link"),
     ];
-    columns.extend(link_fields());
 
     let of_namespaces = r#"target_namespace=~"$target_namespace""#;
     let namespaces = [
@@ -353,7 +351,7 @@ fn objects() -> Row {
             table(
                 "Unconverged objects",
                 "Unconverged objects, the oldest first, with the reason for their state. The default deadline is ten minutes. By default, the 500 worst objects have series. The name leads to the object on the page of loopwatch.",
-                &[with_links(&format!("(time() - {since})"))],
+                &[with_page(&with_path(&with_links(&format!("(time() - {since})"))))],
                 Some("Value"),
                 columns,
             )
@@ -441,7 +439,7 @@ fn rollout() -> Row {
                 &[
                     format!("{} > 0", increase("$__range", ENDED)),
                     late("$__range"),
-                    converged(&format!("increase({buckets}[$__range]")),
+                    format!("{} >= 0", converged(&format!("increase({buckets}[$__range]"))),
                 ],
                 None,
                 vec![

@@ -23,6 +23,9 @@ pub(super) type Steps<'a> = &'a [(Meaning, Option<f64>)];
 
 const SOURCE: &str = "${datasource}";
 
+/// The labels from which queries build links.
+const PARTS_OF_LINKS: [&str; 5] = ["page_url", "runbook_start", "runbook_end", "path", "object"];
+
 /// A new panel, with what all types have in common.
 fn panel(r#type: &str, title: &str, description: &str) -> Panel {
     let json = json!({
@@ -130,9 +133,9 @@ fn organized(queries: usize, columns: &[Column]) -> Value {
     }
 
     let mut excluded = json!({"Time": true});
-    for value in values {
-        if !columns.iter().any(|column| column.field == value) {
-            excluded[value] = json!(true);
+    for field in values.into_iter().chain(PARTS_OF_LINKS.map(str::to_owned)) {
+        if !columns.iter().any(|column| column.field == field) {
+            excluded[field] = json!(true);
         }
     }
 

@@ -25,7 +25,7 @@ pub(super) const OPERATOR: &str = "cluster, job, namespace";
 const FINDING: &str = "finding, group, kind, target_namespace, name";
 
 /// The address of the page without `--external-url`, while `kubectl port-forward` runs.
-const LOCAL_PAGE: &str = "http://localhost:9918/";
+const LOCAL_PAGE: &str = "http://localhost:9917/";
 
 /// The selected objects, and the kinds and scopes that they are in.
 const SELECTED: &str = r#"target_namespace=~"$target_namespace|",group=~"$group|",kind=~"$kind""#;
@@ -100,10 +100,10 @@ pub(super) fn of_areas(areas: &[Area]) -> String {
 }
 
 /// The series of a metric of findings: those about the selected objects, and those about the
-/// operator or loopwatch. `change` is applied to both, and knows whether they are about objects.
-fn both(metric: &str, matchers: &str, change: impl Fn(String, bool) -> String) -> String {
+/// operator or loopwatch.
+fn both(metric: &str, matchers: &str) -> String {
     let of = |subjects| series(metric, Scope::Operator, &all(&[subjects, matchers]));
-    format!("{} or {}", change(of(SELECTED), true), change(of(NO_OBJECTS), false))
+    format!("{} or {}", of(SELECTED), of(NO_OBJECTS))
 }
 
 /// All of these matchers; some may be empty.
@@ -114,12 +114,12 @@ fn all(matchers: &[&str]) -> String {
 
 /// The confirmed findings that nothing explains.
 pub(super) fn findings(matchers: &str) -> String {
-    both("finding:loopwatch_findings:max", matchers, |series, _| series)
+    both("finding:loopwatch_findings:max", matchers)
 }
 
 /// The time at which each open finding began.
 fn since(matchers: &str) -> String {
-    let series = both("loopwatch_finding_since_timestamp_seconds", matchers, |series, _| series);
+    let series = both("loopwatch_finding_since_timestamp_seconds", matchers);
     by("min", &format!("{FINDING}, severity"), &series)
 }
 
@@ -142,20 +142,50 @@ pub(super) fn urgency(matchers: &str) -> String {
     query
 }
 
-/// The details of each open finding, with links. `path` leads from the page to the object, or to
-/// the list of findings if the finding is about no object.
+/// The details of each open finding, with a link to its runbook, and one to the page of the object,
+/// or to the list of findings if the finding is about no object.
 pub(super) fn details(matchers: &str) -> String {
-    let details = both("loopwatch_finding_info", matchers, |series, is_about_objects| {
-        let list =
-            format!(r##"label_replace({series}, "path", "?filter=$1#", "finding", "(.*)")"##);
-        match is_about_objects {
-            true => format!(r#"label_replace({list}, "path", "object?", "name", ".+")"#),
-            false => list,
-        }
-    });
+    let metric = "loopwatch_finding_info";
+    let list = |subjects| {
+        let series = series(metric, Scope::Operator, &all(&[subjects, matchers]));
+        format!(r##"label_replace({series}, "path", "?filter=$1#findings", "finding", "(.*)")"##)
+    };
+    let (objects, others) = (with_path(&list(SELECTED)), list(NO_OBJECTS));
     let labels = format!("{FINDING}, finalizer, actor, blocker_kind, blocker_name, root, path");
+    let details = by("max", &labels, &format!("{others} or on ({OPERATOR}, {FINDING}) {objects}"));
 
-    with_links(&by("max", &labels, &details))
+    with_page(&with_runbook(&with_links(&details), None))
+}
+
+/// The series of objects with the path of their page, as in `object?group=G&kind=K&…`. Those without
+/// a name keep their path.
+pub(super) fn with_path(of: &str) -> String {
+    let parts = [
+        (r#""&kind=", "group""#, "kind"),
+        (r#""&namespace=", "object""#, "target_namespace"),
+        (r#""&name=", "object""#, "name"),
+    ];
+    let object = parts.iter().fold(of.to_owned(), |query, (before, label)| {
+        format!(r#"label_join({query}, "object", {before}, "{label}")"#)
+    });
+
+    format!(r#"label_replace({object}, "path", "object?group=$1", "object", "(.*&name=.+)")"#)
+}
+
+/// The same series with the label `link`: the path, on the page of the operator.
+pub(super) fn with_page(of: &str) -> String {
+    format!(r#"label_join({of}, "link", "", "page_url", "path")"#)
+}
+
+/// The same series with the label `runbook`: the address of this runbook, or of the one of the
+/// finding. A link needs labels that are never empty, because a table has no column of empty ones.
+pub(super) fn with_runbook(of: &str, name: Option<&str>) -> String {
+    let parts = match name {
+        Some(name) => format!(r#""{name}", "runbook_start", "runbook_end""#),
+        None => r#""", "runbook_start", "finding", "runbook_end""#.to_owned(),
+    };
+
+    format!(r#"label_join({of}, "runbook", {parts})"#)
 }
 
 /// The same series with the addresses of the page and of the runbooks of their operator.
