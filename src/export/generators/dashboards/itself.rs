@@ -5,9 +5,7 @@ use loopwatch_model::finding::Area;
 use super::colours::Meaning::{Bad, Good, Warn};
 use super::findings::{TO_RUNBOOK, findings_over_time, open_findings, operator_columns};
 use super::panels::{Column, Panel, lines, stat, table};
-use super::queries::{
-    Scope, by, legend, merged, per_minute, quantile, rate, series, with_links, with_runbook,
-};
+use super::queries::{Scope, by, legend, merged, quantile, rate, series, with_links, with_runbook};
 use super::{Dashboard, Row};
 
 const AREAS: [Area; 1] = [Area::Loopwatch];
@@ -185,6 +183,8 @@ fn speed() -> Row {
     let observations =
         by("sum", "source", &rate("loopwatch_observations_total", Scope::Operator, ""));
     let waiting = by("max", "", &of_operator("loopwatch_channel_depth"));
+    let dropped = by("sum", "limit", &rate("loopwatch_dropped_total", Scope::Operator, ""));
+    let dropped = format!("60 * {dropped}");
 
     Row {
         title: "Does it keep up?",
@@ -213,7 +213,7 @@ fn speed() -> Row {
                 "Items that loopwatch did not judge or export because a limit was reached, by limit. Expected: 0, except for object_series if many objects are unhealthy.",
                 "items per minute",
             )
-            .query(&per_minute("limit", "loopwatch_dropped_total", Scope::Operator), &legend("{{limit}}"))
+            .query(&dropped, &legend("{{limit}}"))
             .unit("cpm"),
         ],
     }

@@ -7,7 +7,7 @@ use loopwatch_model::time::Span;
 use super::colours::Meaning::{Good, Warn};
 use super::findings::{findings_over_time, open_findings};
 use super::panels::{Panel, lines, stat};
-use super::queries::{Scope, by, gauge, legend, per_minute, quantile, series};
+use super::queries::{Scope, by, gauge, legend, per_minute, quantile, series, some};
 use super::{Dashboard, Row};
 
 const AREAS: [Area; 3] = [Area::Deletion, Area::Ownership, Area::References];
@@ -45,7 +45,7 @@ fn numbers(
     (labels, words): (&str, &str),
 ) -> Panel {
     lines(title, description, axis)
-        .query(&by("sum", labels, &gauge(metric, scope, "")), &legend(words))
+        .query(&some(&by("sum", labels, &gauge(metric, scope, ""))), &legend(words))
         .stacked()
 }
 

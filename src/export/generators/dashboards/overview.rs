@@ -8,7 +8,7 @@ use super::findings::{TO_PAGE, TO_RUNBOOK, findings_over_time, open_findings, op
 use super::panels::{Column, Panel, bars, lines, stat, table};
 use super::queries::{
     OPERATOR, Scope, by, count, findings, gauge, legend, links, merged, per_minute,
-    quantile_of_revisions, rate, series, with_links, with_page, with_path, with_runbook,
+    quantile_of_revisions, rate, series, some, with_links, with_page, with_path, with_runbook,
 };
 use super::{Dashboard, Row};
 
@@ -364,7 +364,8 @@ fn objects() -> Row {
                 &[(Good, None), (Warn, Some(deadline))],
             )
             .unit("s")
-            .none("none"),
+            .none("none")
+            .high(8),
             bars(
                 "Objects by state",
                 "Number of objects in each state. Unknown: loopwatch cannot judge or cannot see the object.",
@@ -506,7 +507,7 @@ fn durations() -> Row {
                 "Spec changes by outcome. Rejected: the operator reported that it cannot apply the spec. A change counts as late when its deadline passes.",
                 "spec changes per minute",
             )
-            .query(&outcomes, &legend("{{outcome}}"))
+            .query(&some(&outcomes), &legend("{{outcome}}"))
             .words(&["converged", "late", "rejected", "superseded", "deleted", "suspended", "skipped", "unknown"])
             .unit("cpm")
             .stacked()

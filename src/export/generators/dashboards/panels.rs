@@ -65,7 +65,7 @@ pub(super) fn lines(title: &str, description: &str, axis: &str) -> Panel {
     panel.defaults("custom", json!({"axisLabel": axis, "fillOpacity": 0, "showPoints": "auto"}));
     panel.json["options"] = json!({
         "legend": {"calcs": ["lastNotNull", "max"], "displayMode": "table", "placement": "bottom",
-            "showLegend": true},
+            "showLegend": true, "sortBy": "Max", "sortDesc": true},
         "tooltip": {"mode": "multi", "sort": "desc"},
     });
 

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::colours::Meaning::{Bad, Good, Warn};
 use super::findings::{findings_over_time, open_findings};
 use super::panels::{Panel, lines, stat};
-use super::queries::{Scope, by, legend, merged, quantile, rate, series};
+use super::queries::{Scope, by, legend, merged, quantile, rate, series, some};
 use super::{Dashboard, Row, annotation, variable};
 
 const AREAS: [Area; 2] = [Area::Operator, Area::Process];
@@ -185,7 +185,7 @@ fn work() -> Row {
         is_folded: false,
         panels: vec![
             lines("Reconciles", "Reconciles per second, by controller and result.", "reconciles per second")
-                .query(&results, &legend("{{result}} {{controller}}"))
+                .query(&some(&results), &legend("{{result}} {{controller}}"))
                 .words(&RESULTS)
                 .unit("reqps")
                 .interval("2m"),

@@ -68,9 +68,15 @@ pub(super) fn by(function: &str, labels: &str, of: &str) -> String {
     format!("{function} by ({OPERATOR}{separator}{labels}) ({of})")
 }
 
-/// Like [`by`], per minute.
+/// How often something happens per minute.
 pub(super) fn per_minute(labels: &str, metric: &str, scope: Scope) -> String {
-    format!("60 * {}", by("sum", labels, &rate(metric, scope, "")))
+    some(&format!("60 * {}", by("sum", labels, &rate(metric, scope, ""))))
+}
+
+/// Only what is more than zero. Most reasons, results and verdicts never occur, and would be flat
+/// lines in the colours of faults.
+pub(super) fn some(of: &str) -> String {
+    format!("{of} > 0")
 }
 
 /// A quantile of a histogram that has no revisions.
