@@ -10,6 +10,7 @@ mod objects; // loopwatch-objects
 mod overview; // loopwatch-overview
 mod process; // loopwatch-process
 
+use loopwatch_model::time::Span;
 use serde_json::{Value, json};
 
 use self::colours::Meaning;
@@ -53,6 +54,11 @@ impl Dashboard {
             "panels": placed(self.rows),
         })
     }
+}
+
+/// A setting as a threshold.
+fn seconds(span: Span) -> f64 {
+    span.0 as f64 / 1000.0
 }
 
 /// Gives each panel a place: from left to right, and below if there is no room.

@@ -2,13 +2,12 @@
 
 use loopwatch_model::finding::Area;
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::Span;
 
 use super::colours::Meaning::{Good, Warn};
 use super::findings::{findings_over_time, open_findings};
 use super::panels::{Panel, lines, stat};
 use super::queries::{Scope, by, gauge, legend, per_minute, quantile, series, some};
-use super::{Dashboard, Row};
+use super::{Dashboard, Row, seconds};
 
 const AREAS: [Area; 3] = [Area::Deletion, Area::Ownership, Area::References];
 
@@ -25,10 +24,6 @@ pub(super) fn dashboard() -> Dashboard {
         variables: Vec::new(),
         annotations: Vec::new(),
     }
-}
-
-fn seconds(span: Span) -> f64 {
-    span.0 as f64 / 1000.0
 }
 
 /// A count of which each one is a fault.

@@ -10,7 +10,7 @@ use super::queries::{
     OPERATOR, Scope, by, count, findings, gauge, legend, links, merged, per_minute,
     quantile_of_revisions, rate, series, some, with_links, with_page, with_path, with_runbook,
 };
-use super::{Dashboard, Row};
+use super::{Dashboard, Row, seconds};
 
 /// All states of objects, in the order of their urgency.
 const STATES: [&str; 9] = [
@@ -308,8 +308,7 @@ fn budgets(retention: &str) -> Panel {
 }
 
 fn objects() -> Row {
-    let settings = Settings::default();
-    let deadline = settings.deadline.0 as f64 / 1000.0;
+    let deadline = seconds(Settings::default().deadline);
     let since = by(
         "min",
         "group, kind, target_namespace, name, reason",

@@ -2,14 +2,13 @@
 
 use loopwatch_model::finding::Area;
 use loopwatch_model::settings::Settings;
-use loopwatch_model::time::Span;
 use serde_json::Value;
 
 use super::colours::Meaning::{Bad, Good, Warn};
 use super::findings::{findings_over_time, open_findings};
 use super::panels::{Panel, lines, stat};
 use super::queries::{Scope, by, legend, merged, quantile, rate, series, some};
-use super::{Dashboard, Row, annotation, variable};
+use super::{Dashboard, Row, annotation, seconds, variable};
 
 const AREAS: [Area; 2] = [Area::Operator, Area::Process];
 
@@ -45,10 +44,6 @@ fn restarts() -> Value {
     let title = "Restart of {{operator_pod}} {{container}}";
 
     annotation("Restarts", Warn, &format!("{query} > 0"), title, "cluster,namespace")
-}
-
-fn seconds(span: Span) -> f64 {
-    span.0 as f64 / 1000.0
 }
 
 /// The present value of a gauge, for each of these labels.
