@@ -20,7 +20,7 @@ pub(crate) const DEVIATIONS: [Deviation; 5] = [
         rule: "template-instance-rule",
         panel: "",
         reason: "replicas of loopwatch export the same objects, so an instance selects nothing that a person looks for; \
-                 `cluster`, `namespace`, `target_namespace` and `kind` select operators and objects instead",
+                 `cluster`, `namespace`, `target_namespace`, `group` and `kind` select operators and objects instead",
     },
     Deviation {
         rule: "target-instance-rule",
@@ -45,7 +45,7 @@ pub(crate) const DEVIATIONS: [Deviation; 5] = [
 ];
 
 /// The units that the dashboards use, by their names in Grafana.
-const UNITS: [&str; 6] = ["short", "percentunit", "s", "bytes", "ops", "reqps"];
+const UNITS: [&str; 7] = ["short", "percentunit", "s", "bytes", "ops", "reqps", "cpm"];
 
 /// A violation: the rule, the panel, and the problem.
 pub(crate) type Violation = (&'static str, String, String);

@@ -79,6 +79,10 @@ impl Loopwatch {
             let file = folder.join("config.yaml");
             std::fs::write(&file, configuration.to_string()).expect("our own folder");
             server.run_beside(command, folder).arg(format!("--config={}", file.display()));
+            command.args([
+                "--external-url=https://loopwatch.example/a",
+                "--runbook-url=https://git.example/NAME.md",
+            ]);
         })
     }
 
@@ -138,6 +142,13 @@ impl Prometheus {
 
         // 0/0 is not a value: the panel shows nothing.
         Ok(values.any(|value| value[1].as_str().is_some_and(|value| value != "NaN")))
+    }
+
+    /// Returns the labels of the series that a query returns now.
+    pub(crate) fn labels(&self, promql: &str) -> Result<Vec<Value>, String> {
+        let answer = self.ask(&format!("/api/v1/query?query={}", http::encode(promql)))?;
+        let series = answer["result"].as_array().cloned().unwrap_or_default();
+        Ok(series.into_iter().map(|mut one| one["metric"].take()).collect())
     }
 
     /// Returns the values of a label of these series.

@@ -60,6 +60,11 @@ pub(crate) fn selectors(query: &str) -> Vec<Selector<'_>> {
         }
 
         match first {
+            // A string outside of the matchers is an argument, such as the name of a label.
+            '"' => {
+                let after = rest[1..].find('"').map_or(rest.len() - 1, |end| end + 1);
+                rest = &rest[after..];
+            }
             '(' => {
                 around.push(if word.is_empty() { aggregation } else { word });
                 (word, aggregation) = ("", "");
@@ -84,6 +89,14 @@ fn between(text: &str, open: char, close: char) -> (Option<&str>, &str) {
         Some((inner, after)) => (Some(inner), after),
         None => (None, text),
     }
+}
+
+#[test]
+fn strings_are_no_selectors() {
+    let found = selectors(r#"label_replace(a{x="y"}, "b", "$1", "c", "(.*)d") + e"#);
+    let seen: Vec<_> = found.iter().map(|one| (one.metric, one.around.join(" "))).collect();
+
+    assert_eq!(seen, [("a", "label_replace".to_owned()), ("e", String::new())]);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 pub(crate) const REVISIONS: [&str; 2] = ["5f6d8c7b9d", "7c9d5f6b8d"];
 
 /// The number of observations of the incident before the rollout.
-const BEFORE: usize = 150;
+const BEFORE: usize = 250;
 
 /// The number of observations between two looks at the operator.
 const EVERY: usize = 10;
