@@ -78,7 +78,7 @@ async fn browsers_get_pages_about_problems_and_programs_get_texts() {
         (status, headers, String::from_utf8_lossy(&body).into_owned())
     };
 
-    for path in ["/nothing", "/runbooks/nothing", "/api/v1/profiles/nothing"] {
+    for path in ["/nothing", "/runbooks/nothing"] {
         let (status, headers, page) = ask(path, "text/html,*/*;q=0.8").await;
         assert_eq!(status, 404, "{path}");
         assert!(

@@ -91,7 +91,12 @@ mod tests {
         assert!(!FindingsByObject::of(&snapshot).about(&row).is_empty());
 
         // The finding about the whole kind covers a failed object without one of its own.
-        "another".clone_into(&mut row.name);
+        let whole = snapshot.findings.iter().find(|finding| finding.code == FindingCode::Failing);
+        let Some(Subject::Kind { group, kind }) = whole.map(|finding| finding.subject.clone())
+        else {
+            panic!("the sample has a finding about a kind");
+        };
+        (row.group, row.kind, row.name) = (group, kind, "another".to_owned());
         assert!(FindingsByObject::of(&snapshot).about(&row).is_empty());
         row.state = ObjectState::Failed;
         let about = FindingsByObject::of(&snapshot).about(&row);

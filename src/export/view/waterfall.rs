@@ -361,8 +361,8 @@ mod tests {
             shown(&waterfall),
             [
                 "acknowledgement: 0..1000 spec changed by kubectl-edit, acknowledged after 1s",
-                "phase: -500..1000 Ready | 1000..10000 Updating | 10000..10500 Ready",
-                "Ready: -500..1000 True | 1000..10000 False (Rolling) | 10000..10500 True",
+                "phase: 0..1000 Ready | 1000..10000 Updating | 10000..10500 Ready",
+                "Ready: 0..1000 True | 1000..10000 False (Rolling) | 10000..10500 True",
             ]
         );
     }

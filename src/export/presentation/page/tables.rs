@@ -121,8 +121,10 @@ pub(super) fn sources(snapshot: &Snapshot) -> Markup {
         return Markup::default();
     }
 
-    let is_failing = |source: &&SourceSummary| source.off.is_none() && !source.up;
-    let (failing, others): (Vec<_>, Vec<_>) = snapshot.sources.iter().partition(is_failing);
+    let needs_attention = |source: &&SourceSummary| {
+        source.off.is_none() && (!source.up || source.restricted.is_some())
+    };
+    let (failing, others): (Vec<_>, Vec<_>) = snapshot.sources.iter().partition(needs_attention);
     let table = |sources: &[&SourceSummary]| {
         let rows = html! { @for source in sources { (source_row(snapshot, source)) } };
         table("sources", &["Source", "State", "For", "Last success", "Failures"], &rows)

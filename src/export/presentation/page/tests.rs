@@ -257,7 +257,7 @@ fn a_source_that_cannot_read_everything_is_up_and_says_so() {
         ("process".to_owned(), Some("cgroup: permission <denied>".to_owned()));
 
     let page = render(&view.snapshot);
-    let row = page.split("<tr data-key=\"s-process\">").nth(1).expect("the row");
+    let row = page.split("<tr data-key=\"s-process\"").nth(1).expect("the row");
     let row = row.split("</tr>").next().unwrap_or_default();
 
     assert!(

@@ -325,7 +325,7 @@ async fn a_link_fills_in_the_filter_of_the_overview() {
 
     assert!(
         body.contains(
-            "id=\"filter\" type=\"search\" value=\"Overdue team-a&quot;&gt;&lt;script&gt;\""
+            "id=\"filter\" name=\"search\" type=\"search\" value=\"Overdue team-a&quot;&gt;&lt;script&gt;\""
         ),
         "{body}"
     );

@@ -200,7 +200,7 @@ mod tests {
             ">and 12 more</text>",
             ">Fleet · converged</text>",
             ">Plan · does not exist</text>",
-            ">ConfigMap</text>",
+            ">ConfigMap · unknown</text>",
             "name=orders-settings\">",
         ] {
             assert!(picture.contains(expected), "{expected} is missing: {picture}");

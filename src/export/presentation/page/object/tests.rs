@@ -55,7 +55,7 @@ fn a_converged_object_has_only_the_sections_that_it_needs() {
     for absent in
         ["Obligation", "Conditions", "Finalizers", "Owners", "children", "Timeline", "Written by"]
     {
-        assert!(!page.contains(absent), "{absent}");
+        assert!(!page.contains(absent), "{absent}: {page}");
     }
 }
 
