@@ -434,7 +434,13 @@ pub const NEEDS: &[Need] = &[
         setting: Some("`loopwatch doctor`"),
         asks: Asks::Of(
             "monitoring.coreos.com",
-            &["podmonitors", "servicemonitors", "prometheusrules", "prometheuses", "prometheusagents"],
+            &[
+                "podmonitors",
+                "servicemonitors",
+                "prometheusrules",
+                "prometheuses",
+                "prometheusagents",
+            ],
         ),
         verbs: &[List],
         scope: Scope::Cluster,

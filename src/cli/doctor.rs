@@ -85,7 +85,9 @@ pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
     Ok(match has(CheckState::Problem) {
         true => FINDINGS,
         // Nothing but refusals is no diagnosis.
-        false if !has(CheckState::Well) && !has(CheckState::Limited) && has(CheckState::Unknown) => {
+        false
+            if !has(CheckState::Well) && !has(CheckState::Limited) && has(CheckState::Unknown) =>
+        {
             FAILURE
         }
         false => SUCCESS,
@@ -94,22 +96,29 @@ pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
 
 /// Makes all checks, and says where it has looked.
 async fn look(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
-    let access =
-        |operator| Access { kubeconfig: args.kubeconfig.clone(), context: args.context.clone(), operator };
+    let access = |operator| Access {
+        kubeconfig: args.kubeconfig.clone(),
+        context: args.context.clone(),
+        operator,
+    };
     let cluster = app::connect(&access(None)).await?;
     let in_pod = own_pod::in_pod();
     let home = in_pod.then(|| cluster.namespace().to_owned());
     let namespace = args.namespace.clone().or(home);
     let surroundings = Surroundings::read(&cluster, namespace.as_deref()).await;
 
-    let place = namespace.map_or_else(|| "all namespaces".to_owned(), |name| format!("the namespace {name}"));
+    let place = namespace
+        .map_or_else(|| "all namespaces".to_owned(), |name| format!("the namespace {name}"));
     let mut facts = vec![format!("Looked at {place} of {}", cluster.url())];
     let mut checks = of_surroundings(&surroundings, &place);
 
     checks.extend(match &args.operator {
         Some(operator) => {
             let acting = app::connect(&access(Some(operator.clone()))).await?;
-            facts.push(format!("Checked the permissions of the operator {}/{}", operator.namespace, operator.name));
+            facts.push(format!(
+                "Checked the permissions of the operator {}/{}",
+                operator.namespace, operator.name
+            ));
             Some(rights::check(&acting, &operator.namespace).await)
         }
         None if in_pod => Some(rights::check(&cluster, cluster.namespace()).await),
@@ -156,7 +165,8 @@ async fn of_own_pod(cluster: &Cluster) -> Vec<Check> {
 
 /// Says that nobody has asked a running loopwatch, and how to.
 fn not_asked(surroundings: &Surroundings) -> Check {
-    let text = "No running loopwatch was asked about its kinds, its permissions and its last scrape.";
+    let text =
+        "No running loopwatch was asked about its kinds, its permissions and its last scrape.";
     let check = Check::new(Topic::Scrapes, CheckState::Off, text);
     let with = surroundings.workloads.items.iter().find(|workload| workload.loopwatch().is_some());
     match with {

@@ -50,8 +50,7 @@ pub(super) async fn ask(server: &ServerUrl, path: &str) -> anyhow::Result<String
 
     let client = Client::try_from(config)
         .map_err(|error| anyhow::anyhow!(Failure::client(&error).detail))?;
-    let request =
-        Request::get(path).header(ACCEPT, "application/json").body(Body::empty())?;
+    let request = Request::get(path).header(ACCEPT, "application/json").body(Body::empty())?;
     let answer = async {
         let response = client
             .send(request)

@@ -32,21 +32,45 @@ const SOON: Duration = Duration::from_secs(40);
 fn installation() {
     let kube = &bed().kube;
     kube.namespace(NAMESPACE);
-    kube.apply(&workload("op", "loopwatch/sidecar", json!([{"name": "manager", "image": "manager"}])));
-    expect("no loopwatch", 1, "sidecar", "problem", "No workload in the namespace doctor has a loopwatch container");
+    kube.apply(&workload(
+        "op",
+        "loopwatch/sidecar",
+        json!([{"name": "manager", "image": "manager"}]),
+    ));
+    expect(
+        "no loopwatch",
+        1,
+        "sidecar",
+        "problem",
+        "No workload in the namespace doctor has a loopwatch container",
+    );
 
-    let container = |image: &str| {
-        json!([{"name": "loopwatch", "image": image, "ports": [{"name": "loopwatch-http", "containerPort": 9917}]}])
-    };
+    let container = |image: &str| json!([{"name": "loopwatch", "image": image, "ports": [{"name": "loopwatch-http", "containerPort": 9917}]}]);
     kube.apply(&workload("op", "loopwatch/sidecar", container("registry.invalid/loopwatch:0.1.0")));
     expect("the image of the manifests", 1, "sidecar", "problem", "which no registry has");
 
     kube.apply(&workload("op", "loopwatch/sidecar", container("registry.example.com/loopwatch:1")));
     expect("it runs", 0, "sidecar", "well", "Deployment doctor/op: loopwatch runs in 1 of 1 Pods");
-    expect("no Prometheus Operator", 0, "monitor", "off", "The Prometheus Operator is not installed");
+    expect(
+        "no Prometheus Operator",
+        0,
+        "monitor",
+        "off",
+        "The Prometheus Operator is not installed",
+    );
 
-    kube.apply(&workload("other", "control-plane", json!([{"name": "manager", "image": "manager"}])));
-    expect("an operator without it", 1, "sidecar", "problem", "Deployment doctor/other is an operator");
+    kube.apply(&workload(
+        "other",
+        "control-plane",
+        json!([{"name": "manager", "image": "manager"}]),
+    ));
+    expect(
+        "an operator without it",
+        1,
+        "sidecar",
+        "problem",
+        "Deployment doctor/other is an operator",
+    );
     kube.delete("apps/v1", "Deployment", NAMESPACE, "other");
 
     let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
@@ -55,7 +79,13 @@ fn installation() {
 
     kube.namespace("doctor-monitoring");
     kube.apply(&monitor("doctor-monitoring", "loopwatch-http"));
-    expect("the wrong namespace", 1, "monitor", "problem", "only in the namespace doctor-monitoring");
+    expect(
+        "the wrong namespace",
+        1,
+        "monitor",
+        "problem",
+        "only in the namespace doctor-monitoring",
+    );
     kube.delete(MONITORING, "PodMonitor", "doctor-monitoring", "loopwatch");
 
     kube.apply(&monitor(NAMESPACE, "metrics"));
@@ -69,12 +99,24 @@ fn installation() {
     kube.apply(&json!({"apiVersion": MONITORING, "kind": "Prometheus",
         "metadata": {"namespace": "doctor-monitoring", "name": "k8s"},
         "spec": {"podMonitorSelector": labels, "podMonitorNamespaceSelector": {}}}));
-    expect("its label is missing", 1, "prometheus", "problem", "podMonitorSelector wants release=prom");
+    expect(
+        "its label is missing",
+        1,
+        "prometheus",
+        "problem",
+        "podMonitorSelector wants release=prom",
+    );
 
     let mut labelled = monitor(NAMESPACE, "loopwatch-http");
     labelled["metadata"]["labels"] = json!({"release": "prom"});
     kube.apply(&labelled);
-    expect("all in order", 0, "prometheus", "well", "Prometheus doctor-monitoring/k8s selects PodMonitor doctor/loopwatch");
+    expect(
+        "all in order",
+        0,
+        "prometheus",
+        "well",
+        "Prometheus doctor-monitoring/k8s selects PodMonitor doctor/loopwatch",
+    );
 
     for namespace in [NAMESPACE, "doctor-monitoring"] {
         kube.delete("v1", "Namespace", "", namespace);

@@ -254,7 +254,9 @@ fn workloads() {
         write(&folder, "kustomization.yaml", &format!("{head}{listed}"));
 
         match (kustomize::try_build(bed(), &folder), expected) {
-            (Ok(rendered), Ok(sidecars)) => expect_chosen(form, kind, &documents(&rendered), sidecars),
+            (Ok(rendered), Ok(sidecars)) => {
+                expect_chosen(form, kind, &documents(&rendered), sidecars)
+            }
             (Err(error), Err(word)) => assert!(error.contains(word), "{form}: {error}"),
             (Ok(rendered), Err(_)) => panic!("{form}: kustomize must fail: {rendered}"),
             (Err(error), Ok(_)) => panic!("{form}: {error}"),
@@ -275,10 +277,8 @@ fn expect_chosen(form: &str, kind: &str, rendered: &[Value], sidecars: usize) {
     assert!(has_sidecar(operator), "{form}: {operator}");
     assert_eq!(rendered.iter().filter(|object| has_sidecar(object)).count(), sidecars, "{form}");
 
-    let namespaced: Vec<&Value> = rendered
-        .iter()
-        .filter(|object| !object["kind"].to_string().contains("Cluster"))
-        .collect();
+    let namespaced: Vec<&Value> =
+        rendered.iter().filter(|object| !object["kind"].to_string().contains("Cluster")).collect();
     assert!(namespaced.len() >= 10, "{form}: {namespaced:?}");
     for object in namespaced {
         assert_eq!(object["metadata"]["namespace"], "my-ns", "{form}: {object}");

@@ -19,7 +19,8 @@ pub(super) fn checks(surroundings: &Surroundings, place: &str) -> Vec<Check> {
     let workloads = &surroundings.workloads;
     let (with, without): (Vec<&Workload>, Vec<&Workload>) =
         workloads.items.iter().partition(|workload| workload.loopwatch().is_some());
-    let mut checks: Vec<Check> = with.iter().map(|workload| running(surroundings, workload)).collect();
+    let mut checks: Vec<Check> =
+        with.iter().map(|workload| running(surroundings, workload)).collect();
 
     // In the other namespaces, nobody has asked for it.
     let namespaces: BTreeSet<&str> =
@@ -72,7 +73,8 @@ fn running(surroundings: &Surroundings, workload: &Workload) -> Check {
     }
 
     let pods: Vec<&Pod> = surroundings.pods.items.iter().filter(|pod| workload.owns(pod)).collect();
-    if let Some((pod, why)) = pods.iter().find_map(|pod| Some((pod, why_not(&pod.loopwatch()?.1)?))) {
+    if let Some((pod, why)) = pods.iter().find_map(|pod| Some((pod, why_not(&pod.loopwatch()?.1)?)))
+    {
         return check(
             CheckState::Problem,
             format!("{name}: loopwatch does not run in Pod {}: {why}.", pod.metadata.name),
@@ -92,11 +94,18 @@ fn running(surroundings: &Surroundings, workload: &Workload) -> Check {
             .next(format!("kubectl -n {namespace} describe {}", in_kubectl(workload))),
         running if running < pods.len() => check(
             CheckState::Problem,
-            format!("{name}: {} of {} Pods have no loopwatch container.", pods.len() - running, pods.len()),
+            format!(
+                "{name}: {} of {} Pods have no loopwatch container.",
+                pods.len() - running,
+                pods.len()
+            ),
         )
         .advise("A rollout may be under way, or stuck.")
         .next(format!("kubectl -n {namespace} rollout status {}", in_kubectl(workload))),
-        running => check(CheckState::Well, format!("{name}: loopwatch runs in {running} of {running} Pods.")),
+        running => check(
+            CheckState::Well,
+            format!("{name}: loopwatch runs in {running} of {running} Pods."),
+        ),
     }
 }
 
@@ -112,7 +121,11 @@ fn why_not(state: &ContainerState) -> Option<String> {
     match (running, why) {
         (None, Some(why)) => {
             let message: String = why.message.chars().take(200).collect();
-            let text = if message.is_empty() { why.reason.clone() } else { format!("{}, {message}", why.reason) };
+            let text = if message.is_empty() {
+                why.reason.clone()
+            } else {
+                format!("{}, {message}", why.reason)
+            };
             Some(text.trim_end_matches('.').to_owned())
         }
         // A container without any state is about to start.

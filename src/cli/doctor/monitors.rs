@@ -3,7 +3,9 @@
 
 use super::unknown;
 use crate::export::view::{Check, CheckState, Topic};
-use crate::sources::survey::{Container, Endpoint, MonitorSpec, Object, PORT, Surroundings, Workload, matches};
+use crate::sources::survey::{
+    Container, Endpoint, MonitorSpec, Object, PORT, Surroundings, Workload, matches,
+};
 
 type Monitor = Object<MonitorSpec>;
 
@@ -23,9 +25,14 @@ const LABEL: &str = "loopwatch/scrape";
 pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>) {
     let Surroundings { pod_monitors, service_monitors, workloads, .. } = surroundings;
     if !pod_monitors.is_installed {
-        let text = "The Prometheus Operator is not installed: the API server serves no PodMonitors.";
-        let advice = "For a Prometheus that reads configuration files, see deploy/examples/prometheus.";
-        return (vec![Check::new(Topic::Monitor, CheckState::Off, text).advise(advice)], Vec::new());
+        let text =
+            "The Prometheus Operator is not installed: the API server serves no PodMonitors.";
+        let advice =
+            "For a Prometheus that reads configuration files, see deploy/examples/prometheus.";
+        return (
+            vec![Check::new(Topic::Monitor, CheckState::Off, text).advise(advice)],
+            Vec::new(),
+        );
     }
 
     let targets: Vec<Target<'_>> = workloads
@@ -46,7 +53,9 @@ pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>)
     }
 
     let serves = |monitor: &&Monitor| {
-        targets.iter().any(|(workload, container)| leads(surroundings, monitor, workload, container))
+        targets
+            .iter()
+            .any(|(workload, container)| leads(surroundings, monitor, workload, container))
     };
     covering.extend(service_monitors.items.iter().filter(serves));
 
@@ -54,7 +63,8 @@ pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>)
         let by: Vec<String> = covering
             .iter()
             .filter(|monitor| {
-                selects(monitor, workload, container) || leads(surroundings, monitor, workload, container)
+                selects(monitor, workload, container)
+                    || leads(surroundings, monitor, workload, container)
             })
             .map(|monitor| monitor.in_words())
             .collect();
@@ -167,7 +177,8 @@ fn ports<'a>(names: impl Iterator<Item = &'a str>) -> String {
 }
 
 fn unselected(workload: &Workload) -> Check {
-    let text = format!("No PodMonitor and no ServiceMonitor selects the Pods of {}.", workload.in_words());
+    let text =
+        format!("No PodMonitor and no ServiceMonitor selects the Pods of {}.", workload.in_words());
     Check::new(Topic::Monitor, CheckState::Problem, text)
         .advise("List components/monitoring (once per cluster) or components/scrape in the kustomization of the operator, and apply it:")
         .next("kubectl apply -k FOLDER")

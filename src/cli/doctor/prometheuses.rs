@@ -137,7 +137,10 @@ fn judge(
     for prometheus in &candidates {
         match refusal(surroundings, selected, prometheus, &fields(&prometheus.spec)) {
             None => {
-                return check(CheckState::Well, format!("{} selects {words}.", prometheus.in_words()));
+                return check(
+                    CheckState::Well,
+                    format!("{} selects {words}.", prometheus.in_words()),
+                );
             }
             Some(refusal) => refusals.push((prometheus, refusal)),
         }
@@ -149,29 +152,42 @@ fn judge(
         let reasons = [&all.left_out, &surroundings.namespaces.left_out];
         let why = reasons.into_iter().find(|why| !why.is_empty());
         let why = why.map_or("the labels of its namespace are unknown", String::as_str);
-        return check(CheckState::Unknown, format!("Whether a Prometheus selects {words} is not visible: {why}."));
+        return check(
+            CheckState::Unknown,
+            format!("Whether a Prometheus selects {words} is not visible: {why}."),
+        );
     }
 
     match refusals.first() {
         // Other programs read these objects, too.
-        None => check(CheckState::Off, format!("There is no Prometheus object that could select {words}."))
-            .advise("If another program reads it, look there."),
+        None => check(
+            CheckState::Off,
+            format!("There is no Prometheus object that could select {words}."),
+        )
+        .advise("If another program reads it, look there."),
         Some((prometheus, refusal)) => {
             let others = match refusals.len() - 1 {
                 0 => String::new(),
                 more => format!(" Neither do {more} others."),
             };
             let (text, command) = in_words(selected, refusal);
-            check(CheckState::Problem, format!("{} does not select {words}: {text}.{others}", prometheus.in_words()))
-                .advise(advice(refusal))
-                .next(command.unwrap_or_else(|| {
-                    format!(
-                        "kubectl -n {} get {} {} -o yaml",
-                        prometheus.metadata.namespace,
-                        if prometheus.kind == "Prometheus" { "prometheuses.monitoring.coreos.com" } else { "prometheusagents.monitoring.coreos.com" },
-                        prometheus.metadata.name
-                    )
-                }))
+            check(
+                CheckState::Problem,
+                format!("{} does not select {words}: {text}.{others}", prometheus.in_words()),
+            )
+            .advise(advice(refusal))
+            .next(command.unwrap_or_else(|| {
+                format!(
+                    "kubectl -n {} get {} {} -o yaml",
+                    prometheus.metadata.namespace,
+                    if prometheus.kind == "Prometheus" {
+                        "prometheuses.monitoring.coreos.com"
+                    } else {
+                        "prometheusagents.monitoring.coreos.com"
+                    },
+                    prometheus.metadata.name
+                )
+            }))
         }
     }
 }
@@ -189,7 +205,10 @@ fn refusal(
     let of_namespace = match fields.namespaces {
         (_, None) if prometheus.metadata.namespace == selected.namespace => None,
         (field, None) => Some(Refusal::Namespace(
-            format!("{field} is not set, so only the namespace {} counts", prometheus.metadata.namespace),
+            format!(
+                "{field} is not set, so only the namespace {} counts",
+                prometheus.metadata.namespace
+            ),
             String::new(),
         )),
         (_, Some(selector)) if *selector == LabelSelector::default() => None,
@@ -207,7 +226,10 @@ fn refusal(
     };
 
     let of_object = (!matches(selector, selected.labels)).then(|| {
-        Refusal::Object(format!("{field} wants {}", text(selector)), missing(selector, selected.labels))
+        Refusal::Object(
+            format!("{field} wants {}", text(selector)),
+            missing(selector, selected.labels),
+        )
     });
     of_object.or(of_namespace)
 }
@@ -216,11 +238,15 @@ fn refusal(
 fn in_words(selected: &Selected<'_>, refusal: &Refusal) -> (String, Option<String>) {
     let Selected { resource, namespace, name, .. } = selected;
     match refusal {
-        Refusal::Nothing(field) => (format!("its {field} is not set, so that it selects none"), None),
+        Refusal::Nothing(field) => {
+            (format!("its {field} is not set, so that it selects none"), None)
+        }
         Refusal::Object(wanted, labels) => (
             format!("its {wanted}"),
             (!labels.is_empty()).then(|| {
-                format!("kubectl -n {namespace} label {resource}.monitoring.coreos.com {name} {labels}")
+                format!(
+                    "kubectl -n {namespace} label {resource}.monitoring.coreos.com {name} {labels}"
+                )
             }),
         ),
         Refusal::Namespace(wanted, labels) => (

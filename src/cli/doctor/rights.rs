@@ -24,7 +24,11 @@ fn judge(missing: &MissingRights) -> Check {
         return Check::new(Topic::Rights, CheckState::Well, text);
     }
 
-    let uncertain = if missing.is_uncertain { " The API server cannot list all rules, so this may be wrong." } else { "" };
+    let uncertain = if missing.is_uncertain {
+        " The API server cannot list all rules, so this may be wrong."
+    } else {
+        ""
+    };
     let text = format!("The account lacks permissions for: {}.{uncertain}", features.join(", "));
     let state = if missing.is_uncertain { CheckState::Unknown } else { CheckState::Limited };
     Check::new(Topic::Rights, state, text).advise(

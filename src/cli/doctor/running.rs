@@ -36,7 +36,8 @@ struct Watch {
 const SHOWN: usize = 8;
 
 pub(super) fn checks(status: &str) -> anyhow::Result<Vec<Check>> {
-    let status: Status = serde_json::from_str(status).context("the answer is no status of loopwatch")?;
+    let status: Status =
+        serde_json::from_str(status).context("the answer is no status of loopwatch")?;
     Ok([Some(of_kinds(&status)), of_rights(&status), Some(of_scrapes(&status))]
         .into_iter()
         .flatten()
@@ -90,7 +91,8 @@ fn of_scrapes(status: &Status) -> Check {
     let Some(scrapes) = &status.scrapes else {
         return check(
             CheckState::Unknown,
-            "This loopwatch is older than this command and does not say when somebody scraped it.".to_owned(),
+            "This loopwatch is older than this command and does not say when somebody scraped it."
+                .to_owned(),
         );
     };
 

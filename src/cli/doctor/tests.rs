@@ -51,11 +51,14 @@ fn in_order() -> Surroundings {
         "spec": {"groups": [{"name": "loopwatch-slo"}]}}]);
     let namespaces = json!([{"metadata": {"name": "shop", "labels": {"team": "shop"}}}]);
 
-    let operator = workload("op", &json!({"loopwatch/sidecar": "true"}), &loopwatch("reg/loopwatch:1"));
+    let operator =
+        workload("op", &json!({"loopwatch/sidecar": "true"}), &loopwatch("reg/loopwatch:1"));
     let mut surroundings = Surroundings::default();
     surroundings.workloads.items = objects("StatefulSet", json!([operator]));
-    surroundings.pods.items =
-        serde_json::from_value(json!([pod(&json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}}))])).expect("Pods");
+    surroundings.pods.items = serde_json::from_value(json!([pod(
+        &json!({"running": {"startedAt": "2026-01-01T00:00:00Z"}})
+    )]))
+    .expect("Pods");
     surroundings.pod_monitors.items =
         objects("PodMonitor", json!([monitor("shop", &labels, &scrape_label(), "loopwatch-http")]));
     surroundings.prometheuses.items = objects("Prometheus", prometheus);
@@ -95,11 +98,15 @@ fn an_installation_in_order_has_no_problem() {
 fn a_cluster_without_loopwatch_says_how_to_install_it() {
     let mut surroundings = in_order();
     let labels = json!({"control-plane": "controller-manager"});
-    surroundings.workloads.items = objects("Deployment", json!([workload("op", &labels, &json!([]))]));
+    surroundings.workloads.items =
+        objects("Deployment", json!([workload("op", &labels, &json!([]))]));
 
     let all = checks(&surroundings);
     let found = all.iter().find(|check| check.topic == Topic::Sidecar).expect("a check");
-    assert!(found.state == CheckState::Problem && found.text.contains("Deployment shop/op"), "{found:?}");
+    assert!(
+        found.state == CheckState::Problem && found.text.contains("Deployment shop/op"),
+        "{found:?}"
+    );
     assert!(found.commands == ["kubectl apply -k FOLDER"], "{found:?}");
 }
 
@@ -113,7 +120,8 @@ fn only_operators_beside_others_with_loopwatch_are_missing_it() {
     expect_problem(&surroundings, Topic::Sidecar, &["Deployment shop/beside"], command);
 
     let mut surroundings = in_order();
-    let webhook = workload("webhook", &json!({"app.kubernetes.io/component": "webhook"}), &json!([]));
+    let webhook =
+        workload("webhook", &json!({"app.kubernetes.io/component": "webhook"}), &json!([]));
     let opted_out = json!({"control-plane": "controller-manager", "loopwatch/sidecar": "false"});
     let opted_out = workload("quiet", &opted_out, &json!([]));
     let mut elsewhere = workload("elsewhere", &labels, &json!([]));
@@ -139,9 +147,18 @@ fn a_container_that_does_not_run_says_why() {
         "kubectl -n shop describe pod op-1",
     );
 
-    let operator = workload("op", &json!({}), &loopwatch(&format!("{}:0.1.0", crate::published::PUBLISHED.image)));
+    let operator = workload(
+        "op",
+        &json!({}),
+        &loopwatch(&format!("{}:0.1.0", crate::published::PUBLISHED.image)),
+    );
     surroundings.workloads.items = objects("Deployment", json!([operator]));
-    expect_problem(&surroundings, Topic::Sidecar, &["which no registry has"], "kubectl -n shop get deployment/op");
+    expect_problem(
+        &surroundings,
+        Topic::Sidecar,
+        &["which no registry has"],
+        "kubectl -n shop get deployment/op",
+    );
 
     let mut surroundings = in_order();
     surroundings.pods.items.clear();
@@ -180,7 +197,8 @@ fn a_monitor_in_the_wrong_namespace_or_with_other_labels_or_ports_selects_nothin
 
 #[test]
 fn a_monitor_for_all_namespaces_or_by_number_selects_the_pods() {
-    let mut any = monitor("monitoring", &json!({"release": "prom"}), &scrape_label(), "loopwatch-http");
+    let mut any =
+        monitor("monitoring", &json!({"release": "prom"}), &scrape_label(), "loopwatch-http");
     any["spec"]["namespaceSelector"] = json!({"any": true});
     let mut by_name = any.clone();
     by_name["spec"]["namespaceSelector"] = json!({"matchNames": ["shop"]});
@@ -207,7 +225,8 @@ fn a_service_monitor_selects_the_pods_through_a_service() {
     };
     surroundings.service_monitors.items = objects("ServiceMonitor", json!([monitor]));
     surroundings.prometheuses.items[0].spec.service_monitor_selector = Some(Default::default());
-    surroundings.prometheuses.items[0].spec.service_monitor_namespace_selector = Some(Default::default());
+    surroundings.prometheuses.items[0].spec.service_monitor_namespace_selector =
+        Some(Default::default());
 
     for target in [json!("loopwatch-http"), json!(9917)] {
         surroundings.services.items = objects("Service", service(target));
@@ -226,7 +245,10 @@ fn the_label_that_a_prometheus_wants_is_named_with_its_command() {
     expect_problem(
         &surroundings,
         Topic::Prometheus,
-        &["Prometheus monitoring/k8s does not select PodMonitor shop/loopwatch", "podMonitorSelector wants release=prom"],
+        &[
+            "Prometheus monitoring/k8s does not select PodMonitor shop/loopwatch",
+            "podMonitorSelector wants release=prom",
+        ],
         "kubectl -n shop label podmonitors.monitoring.coreos.com loopwatch release=prom",
     );
 
@@ -235,7 +257,12 @@ fn the_label_that_a_prometheus_wants_is_named_with_its_command() {
 
     let mut surroundings = in_order();
     surroundings.rules.items[0].metadata.labels.clear();
-    expect_problem(&surroundings, Topic::Rules, &["ruleSelector wants release=prom"], "label prometheusrules");
+    expect_problem(
+        &surroundings,
+        Topic::Rules,
+        &["ruleSelector wants release=prom"],
+        "label prometheusrules",
+    );
 
     let mut surroundings = in_order();
     surroundings.namespaces.items[0].metadata.labels.clear();
@@ -256,7 +283,12 @@ fn selectors_that_are_not_set_select_nothing() {
 
     let mut surroundings = in_order();
     surroundings.prometheuses.items[0].spec.pod_monitor_namespace_selector = None;
-    expect_problem(&surroundings, Topic::Prometheus, &["only the namespace monitoring counts"], command);
+    expect_problem(
+        &surroundings,
+        Topic::Prometheus,
+        &["only the namespace monitoring counts"],
+        command,
+    );
 
     surroundings.prometheuses.items[0].metadata.namespace = "shop".into();
     let checks = checks(&surroundings);
@@ -266,8 +298,10 @@ fn selectors_that_are_not_set_select_nothing() {
 #[test]
 fn one_prometheus_of_several_is_enough_and_none_is_no_problem() {
     let mut surroundings = in_order();
-    let deaf: Vec<Object<_>> =
-        objects("Prometheus", json!([{"metadata": {"namespace": "a", "name": "deaf"}, "spec": {}}]));
+    let deaf: Vec<Object<_>> = objects(
+        "Prometheus",
+        json!([{"metadata": {"namespace": "a", "name": "deaf"}, "spec": {}}]),
+    );
     surroundings.prometheuses.items.splice(0..0, deaf);
     assert!(checks(&surroundings).iter().all(|it| it.state == CheckState::Well));
 
@@ -291,14 +325,20 @@ fn what_nobody_installed_or_may_see_is_no_problem() {
     surroundings.pod_monitors.items.clear();
     let all = checks(&surroundings);
     let monitor = all.iter().find(|check| check.topic == Topic::Monitor).expect("a check");
-    assert!(monitor.state == CheckState::Off && monitor.text.contains("not installed"), "{monitor:?}");
+    assert!(
+        monitor.state == CheckState::Off && monitor.text.contains("not installed"),
+        "{monitor:?}"
+    );
     assert!(all.iter().all(|check| check.state != CheckState::Problem), "{all:#?}");
 
     let mut blind = Surroundings::default();
     blind.workloads.left_out = "deployments: no permission to list".into();
     blind.pod_monitors.left_out = "podmonitors: no permission to list".into();
     let all = checks(&blind);
-    assert!(all.iter().all(|check| matches!(check.state, CheckState::Unknown | CheckState::Off)), "{all:#?}");
+    assert!(
+        all.iter().all(|check| matches!(check.state, CheckState::Unknown | CheckState::Off)),
+        "{all:#?}"
+    );
 
     let mut surroundings = in_order();
     surroundings.pod_monitors.items[0].metadata.labels.clear();
@@ -317,25 +357,37 @@ fn status(kinds: &Value, not_visible: &Value, scrapes: &Value) -> Vec<Check> {
 
 #[test]
 fn a_running_loopwatch_says_what_it_watches_and_who_scrapes_it() {
-    let kind = |synced| json!([{"group": "shop.io", "kind": "Cart", "watches": [{"synced": synced}]}]);
+    let kind =
+        |synced| json!([{"group": "shop.io", "kind": "Cart", "watches": [{"synced": synced}]}]);
     let scraped = json!({"since": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:19:40Z", "expected_within": "600s"});
     let states = |checks: &[Check]| checks.iter().map(|check| check.state).collect::<Vec<_>>();
 
     let checks = status(&kind(true), &json!([]), &scraped);
     assert_eq!(states(&checks), [CheckState::Well; 2], "{checks:?}");
-    assert!(checks[0].text.contains("Cart.shop.io") && checks[1].text.contains("20s ago"), "{checks:?}");
+    assert!(
+        checks[0].text.contains("Cart.shop.io") && checks[1].text.contains("20s ago"),
+        "{checks:?}"
+    );
 
     let blind = json!([{"what": "leases", "why": "no permission"}]);
     let checks = status(&kind(false), &blind, &Value::Null);
-    assert_eq!(states(&checks), [CheckState::Problem, CheckState::Limited, CheckState::Unknown], "{checks:?}");
+    assert_eq!(
+        states(&checks),
+        [CheckState::Problem, CheckState::Limited, CheckState::Unknown],
+        "{checks:?}"
+    );
 
     let never = json!({"since": "2026-01-01T00:00:00Z", "last": null, "expected_within": "600s"});
     let checks = status(&json!([]), &json!([]), &never);
     assert_eq!(states(&checks), [CheckState::Problem; 2], "{checks:?}");
-    assert!(checks[0].text.contains("no kind") && checks[1].text.contains("since the start 20m ago"), "{checks:?}");
+    assert!(
+        checks[0].text.contains("no kind") && checks[1].text.contains("since the start 20m ago"),
+        "{checks:?}"
+    );
 
     // Somebody who posts alerts directly needs no scrapes.
-    let unexpected = json!({"since": "2026-01-01T00:00:00Z", "last": null, "expected_within": null});
+    let unexpected =
+        json!({"since": "2026-01-01T00:00:00Z", "last": null, "expected_within": null});
     assert_eq!(states(&status(&kind(true), &json!([]), &unexpected))[1], CheckState::Off);
 
     assert!(running::checks("{}").is_err() && running::checks("<html>").is_err());

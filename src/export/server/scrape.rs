@@ -58,12 +58,7 @@ pub(super) async fn metrics(State(exporter): State<Arc<Exporter>>, headers: Head
 }
 
 impl Scrape {
-    fn new(
-        exporter: Arc<Exporter>,
-        format: TextFormat,
-        gzip: bool,
-        by_prometheus: bool,
-    ) -> Self {
+    fn new(exporter: Arc<Exporter>, format: TextFormat, gzip: bool, by_prometheus: bool) -> Self {
         let render = exporter.render(format);
         Self { exporter, render, encoder: Encoder::new(gzip), began: Instant::now(), by_prometheus }
     }

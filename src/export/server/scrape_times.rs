@@ -44,7 +44,7 @@ impl ScrapeTimes {
     }
 
     /// Notes that somebody has read all metrics.
-    pub(super) fn note(&self, by_prometheus: bool) {
+    pub(crate) fn note(&self, by_prometheus: bool) {
         let mut state = lock(&self.state);
         state.last = Some(Instant::now());
         state.by_prometheus |= by_prometheus;
@@ -79,7 +79,10 @@ mod tests {
         let times = ScrapeTimes::default();
         times.expect_within(Span::mins(10), false);
         tokio::time::advance(Duration::from_secs(60)).await;
-        assert_eq!((times.until(AT).since, times.until(AT).last), (AT.before(Span::secs(60)), None));
+        assert_eq!(
+            (times.until(AT).since, times.until(AT).last),
+            (AT.before(Span::secs(60)), None)
+        );
 
         times.note(true);
         tokio::time::advance(Duration::from_secs(5)).await;

@@ -26,7 +26,9 @@ impl Scrapes {
     pub(crate) fn in_words(&self, now: Timestamp) -> String {
         match self.last {
             Some(last) => format!("The last scrape of /metrics was {} ago.", age(now, last)),
-            None => format!("Nobody has scraped /metrics since the start {} ago.", age(now, self.since)),
+            None => {
+                format!("Nobody has scraped /metrics since the start {} ago.", age(now, self.since))
+            }
         }
     }
 }
@@ -41,7 +43,9 @@ mod tests {
         let scrapes = |last, within| Scrapes { since: at(0), last, expected_within: within };
         let within = Some(Span::mins(10));
 
-        assert!(!scrapes(None, within).is_overdue(at(599)) && scrapes(None, within).is_overdue(at(600)));
+        assert!(
+            !scrapes(None, within).is_overdue(at(599)) && scrapes(None, within).is_overdue(at(600))
+        );
         assert!(!scrapes(Some(at(30)), within).is_overdue(at(629)));
         assert!(scrapes(Some(at(30)), within).is_overdue(at(630)));
         assert!(!scrapes(None, None).is_overdue(at(1_000_000)));

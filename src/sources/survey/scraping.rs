@@ -251,7 +251,8 @@ impl Surroundings {
 
         let group = "/apis/monitoring.coreos.com/v1";
         all.pod_monitors = part(cluster, group, "podmonitors", "PodMonitor", None).await;
-        all.service_monitors = part(cluster, group, "servicemonitors", "ServiceMonitor", None).await;
+        all.service_monitors =
+            part(cluster, group, "servicemonitors", "ServiceMonitor", None).await;
         all.rules = part(cluster, group, "prometheusrules", "PrometheusRule", None).await;
         all.prometheuses = part(cluster, group, "prometheuses", "Prometheus", None).await;
 
@@ -267,10 +268,8 @@ impl Surroundings {
         let with = self.workloads.items.iter().filter(|workload| workload.loopwatch().is_some());
         for workload in with.take(MOST_WORKLOADS) {
             let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else { continue };
-            let path = format!(
-                "/api/v1/namespaces/{}/pods",
-                percent_encode(&workload.metadata.namespace)
-            );
+            let path =
+                format!("/api/v1/namespaces/{}/pods", percent_encode(&workload.metadata.namespace));
             self.pods.add(match selected(cluster, &path, &selector.to_string()).await {
                 Ok(items) => Part { items, ..Part::default() },
                 Err(failure) => Part::failed(&failure, "pods"),
@@ -387,9 +386,7 @@ impl Endpoint {
             container.ports.iter().any(|port| is_port(target, port))
         };
         match (&self.port, &self.target_port) {
-            (Some(name), _) => {
-                service.ports.iter().any(|port| port.name == *name && reaches(port))
-            }
+            (Some(name), _) => service.ports.iter().any(|port| port.name == *name && reaches(port)),
             (None, Some(target)) => container.ports.iter().any(|port| is_port(target, port)),
             (None, None) => false,
         }
@@ -426,7 +423,8 @@ async fn part<S: Default + DeserializeOwned>(
     kind: &'static str,
     namespace: Option<&str>,
 ) -> Part<Object<S>> {
-    let within = |namespace: &str| format!("{group}/namespaces/{}/{resource}", percent_encode(namespace));
+    let within =
+        |namespace: &str| format!("{group}/namespaces/{}/{resource}", percent_encode(namespace));
     let path = namespace.map_or_else(|| format!("{group}/{resource}"), within);
     let home = cluster.namespace();
 
@@ -436,7 +434,9 @@ async fn part<S: Default + DeserializeOwned>(
             match all(cluster, &within(home)).await {
                 Ok(items) => Part {
                     items,
-                    left_out: format!("{resource}: no permission to list outside the namespace {home}"),
+                    left_out: format!(
+                        "{resource}: no permission to list outside the namespace {home}"
+                    ),
                     ..Part::default()
                 },
                 Err(failure) => Part::failed(&failure, resource),

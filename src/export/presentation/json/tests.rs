@@ -1,3 +1,5 @@
+use loopwatch_model::time::Span;
+
 use super::*;
 use crate::export::sample::sample;
 use crate::golden;
@@ -7,6 +9,9 @@ fn the_shapes_match_their_golden_files() {
     let sample = sample();
     let input = Input::default();
     let check_all = check(&sample.snapshot, Some(&sample.rows), &input, None);
+    let (at, within) = (sample.snapshot.at, Some(Span::mins(10)));
+    let last = Some(at.before(Span::secs(20)));
+    let scrapes = Scrapes { since: at.before(Span::hours(1)), last, expected_within: within };
 
     for (path, value) in [
         (
@@ -23,7 +28,7 @@ fn the_shapes_match_their_golden_files() {
         ),
         (
             "tests/golden/status.json",
-            serde_json::to_string_pretty(&status(&sample.snapshot, &input)),
+            serde_json::to_string_pretty(&status(&sample.snapshot, &input, &scrapes)),
         ),
         ("tests/golden/check.json", serde_json::to_string_pretty(&check_all)),
     ] {
