@@ -32,6 +32,7 @@ super::runbooks![
     "MemoryLarge",
     "NamespaceStuck",
     "NeverRecovered",
+    "NotScraped",
     "OperatorDown",
     "Orphan",
     "Overdue",
