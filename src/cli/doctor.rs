@@ -52,25 +52,27 @@ pub(super) struct DoctorArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch doctor                                 Is loopwatch installed, and does anybody scrape it?
-  loopwatch doctor -n ops --server                 Also ask the loopwatch behind `kubectl port-forward`
-  loopwatch doctor --operator ops/widget-operator  Also check what the operator's account may read
-  kubectl exec POD -c loopwatch -- loopwatch doctor  In the operator's Pod, with the account of the Pod
+  loopwatch doctor                            Does it run, and does anybody scrape it?
+  loopwatch doctor -n ops --server            Also ask it, behind `kubectl port-forward`
+  loopwatch doctor --operator ops/my-manager  Also check what the operator's account may read
+  kubectl exec POD -c loopwatch -- loopwatch doctor  In the Pod, with the account of the Pod
 
 doctor sends only get and list requests and reviews, and changes nothing. It checks:
-  sidecar     Which workloads have a loopwatch container, whether it runs, and which operators beside
-              them have none. Labels show what is an operator, as for deploy/components/operator.
+  sidecar     Which workloads have a loopwatch container, whether it runs, and which operators
+              beside them have none, by the labels that deploy/components/operator looks for.
   kinds       Which kinds loopwatch watches; if none, why. Needs --server.
   rights      What loopwatch may not read. Needs --server, --operator or a Pod.
-  monitor     Whether a PodMonitor or ServiceMonitor selects the Pods: namespace, labels, name of the port.
-  prometheus  Whether a Prometheus selects this monitor: its label, and the label of its namespace.
+  monitor     Whether a PodMonitor or ServiceMonitor selects the Pods: the namespace, the
+              labels, the name of the port.
+  prometheus  Whether a Prometheus selects this monitor: its labels, those of its namespace.
   rules       Whether a Prometheus selects the alert rules.
   scrapes     Whether anybody has read /metrics in the last ten minutes. Needs --server.
-Each check is in order, a problem, limited (it works, but loopwatch sees less), unknown (the account may
-not look), or not in use. Without the Prometheus Operator, monitor, prometheus and rules are not in use.
+Each check is in order, a problem, limited (it works, but loopwatch sees less), unknown (the
+account may not look), or not in use. Without the Prometheus Operator, monitor, prometheus and
+rules are not in use.
 
-Exit codes: 0 if there is no problem, 1 if there is one, 2 if doctor cannot reach the cluster or the
-server, 64 if the command line is invalid.";
+Exit codes: 0 if there is no problem, 1 if there is one, 2 if doctor cannot reach the cluster or
+the server, 64 if the command line is invalid.";
 
 pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
     let (checks, facts) = app::runtime()?.block_on(look(&args))?;

@@ -1,3 +1,5 @@
+use loopwatch_model::time::Span;
+
 use super::*;
 use crate::export::sample::sample;
 use crate::export::view::Scrapes;
@@ -9,6 +11,9 @@ fn the_shapes_match_their_golden_files() {
     let sample = sample();
     let input = Input::default();
     let check_all = check(&sample.snapshot, Some(&sample.rows), &input, None);
+    let (at, within) = (sample.snapshot.at, Some(Span::mins(10)));
+    let last = Some(at.before(Span::secs(20)));
+    let scrapes = Scrapes { since: at.before(Span::hours(1)), last, expected_within: within };
 
     let at = sample.snapshot.at;
     let scrapes = Scrapes {
