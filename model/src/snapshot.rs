@@ -33,7 +33,8 @@ pub use self::words::{
     DeadlineSource, DeletionVerdict, DownSign, FinalizerOutcome, Health, ObjectState, Outcome,
     OwnerHazard, RightUse, SoftDeletePhase,
 };
-use crate::finding::Finding;
+use crate::finding::{Finding, FindingCode};
+use crate::histogram::Histogram;
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
@@ -71,10 +72,22 @@ pub struct Snapshot {
     pub trends: Vec<TrendSummary>,
     /// The growth between the last two heap profiles of each instance that has any.
     pub profiles: Vec<ProfileSummary>,
+    /// How soon findings have opened and how long they have lasted, by code; only of codes that have
+    /// opened since the start.
+    pub finding_times: BTreeMap<FindingCode, FindingTimes>,
     /// The number of items dropped, by the name of the limit.
     pub dropped: BTreeMap<&'static str, u64>,
     /// The number of observations applied, by the `source` label of `loopwatch_observations_total`.
     pub observations: BTreeMap<&'static str, u64>,
+}
+
+/// How soon the findings of one code have opened, and how long they have lasted.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FindingTimes {
+    /// The times from the beginning of the problem to the opening of the finding.
+    pub found: Histogram,
+    /// The times from the beginning of the problem to its end.
+    pub lasted: Histogram,
 }
 
 /// The maximum number of deletions in a snapshot. People read them; totals count all.

@@ -11,10 +11,11 @@ mod operator;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use loopwatch_model::finding::FindingCode;
 use loopwatch_model::observation::{LeaseView, ObjectAddress, Permission};
 use loopwatch_model::snapshot::{
-    Cursor, ExplainedObject, Explanation, Health, LeaseRow, ObjectRef, ObjectRow, ObjectState,
-    ProfileSummary, RecentPast, Snapshot, SourceSummary, TrendSignal, TrendSummary,
+    Cursor, ExplainedObject, Explanation, FindingTimes, Health, LeaseRow, ObjectRef, ObjectRow,
+    ObjectState, ProfileSummary, RecentPast, Snapshot, SourceSummary, TrendSignal, TrendSummary,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use loopwatch_model::trend::{TrendState, TrendVerdict};
@@ -38,6 +39,15 @@ pub(crate) fn now() -> Timestamp {
     Timestamp::parse("2026-03-14T09:26:53Z").expect("a valid time")
 }
 
+/// The finding about a stuck deletion has opened twice and closed once.
+fn finding_times() -> BTreeMap<FindingCode, FindingTimes> {
+    let mut times = FindingTimes::default();
+    times.found.observe(Span::mins(15));
+    times.found.observe(Span::mins(16));
+    times.lasted.observe(Span::hours(2));
+    BTreeMap::from([(FindingCode::FinalizerStuck, times)])
+}
+
 fn ago(span: Span) -> Timestamp {
     Timestamp(now().0 - span.0)
 }
@@ -59,6 +69,7 @@ pub(crate) fn sample() -> Sample {
             ("team-c".to_owned(), Health::Healthy),
         ]),
         teams: BTreeMap::from([("team-a".to_owned(), "storage".to_owned())]),
+        finding_times: finding_times(),
         sources: sources(),
         permissions_missing: vec![(
             "team-b".to_owned(),

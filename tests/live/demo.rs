@@ -73,6 +73,9 @@ const STEPS: [Step; 15] = [
 /// The image of a Widget, unless a test changes it.
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
+/// A kind of the zoo whose definition has a fault of its own.
+const ODD: &str = "nosubresources";
+
 struct Incident {
     kube: Kube,
     replicas: Replicas,
@@ -85,22 +88,20 @@ impl Incident {
         reader_account(&plane.kube, NAMESPACE);
 
         let flags = ["--ready-after=200ms", "--autoscale-every=0"];
-        let incident = Self {
-            kube: plane.kube.clone(),
-            replicas: Replicas::start(plane, NAMESPACE, 1, &flags),
-        };
+        Self { kube: plane.kube.clone(), replicas: Replicas::start(plane, NAMESPACE, 1, &flags) }
+    }
+
+    fn make_widgets(&self) {
         for name in WIDGETS {
-            incident.kube.zoo("Widget", NAMESPACE, name, json!({}));
+            self.kube.zoo("Widget", NAMESPACE, name, json!({}));
         }
 
         for name in WIDGETS {
             eventually(Duration::from_secs(60), &format!("{name} is ready"), || {
-                let status = incident.kube.status("Widget", NAMESPACE, name);
+                let status = self.kube.status("Widget", NAMESPACE, name);
                 (status["phase"] == "Ready").then_some(()).ok_or(status.to_string())
             });
         }
-
-        incident
     }
 
     fn fault(&self, fault: &str) {
@@ -134,20 +135,29 @@ fn incident() {
 
     let file = plane.directory().join("demo.jsonl.gz");
     let environment = [("POD_NAME", Path::new(&pod)), ("POD_NAMESPACE", Path::new(NAMESPACE))];
-    let flags = ["--watch=zoo.loopwatch.dev/Widget", "--scrape-interval=1s", "--profiles=off"];
+    let scrape = format!("--scrape=http://{}", incident.replicas.all[0].operator.metrics);
+    let flags =
+        ["--watch=zoo.loopwatch.dev/Widget", &scrape, "--scrape-interval=1s", "--profiles=off"];
     let recorder = Recorder::start_beside("demo", NAMESPACE, &account, &file, &flags, &environment);
 
+    incident.make_widgets();
     let began = Instant::now();
     for (after, step) in STEPS {
         pause(Duration::from_secs(after).saturating_sub(began.elapsed()));
         step(&mut incident);
     }
 
-    pause(LENGTH.saturating_sub(began.elapsed()));
+    while began.elapsed() < LENGTH {
+        incident.replicas.all[0].operator.collect_garbage();
+        pause(Duration::from_secs(2));
+    }
+
     drop(recorder);
 
     let recording = plane.directory().join("demo.stretched.jsonl.gz");
-    pack(&recording, &stretched(&unpack(&file), FACTOR));
+    let lines = unpack(&file);
+    let of_incident: Vec<&str> = lines.lines().filter(|line| !line.contains(ODD)).collect();
+    pack(&recording, &stretched(&of_incident.join("\n"), FACTOR));
     let timeline = replay(&recording, "table");
     for code in FOUND {
         assert!(timeline.contains(&format!("opened  {code} ")), "{code}: {timeline}");

@@ -164,8 +164,7 @@ impl Operator {
 
     /// Makes the runtime collect its garbage.
     pub fn collect_garbage(&self) {
-        http::get(self.pprof.port(), "/debug/pprof/heap?gc=1")
-            .unwrap_or_else(|error| panic!("{error}"));
+        http::touch(self.pprof, "/debug/pprof/heap?gc=1").unwrap_or_else(|error| panic!("{error}"));
     }
 
     fn wait_ready(&mut self) {

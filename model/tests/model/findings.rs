@@ -8,6 +8,7 @@ mod paging;
 mod pages; // whether one object is enough
 mod workers;
 mod starts;
+mod times;
 mod annotations;
 mod rules;
 mod limits;

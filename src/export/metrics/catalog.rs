@@ -150,6 +150,12 @@ catalog! {
         "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "blocker_kind", "blocker_name", "root"]
             "Details of an open finding for alert annotations; blocker is the object that must be deleted first, root the finding that explains it; labels without a value are empty."
             => Whole(findings::finding_info);
+        "loopwatch_finding_detection_seconds" Histogram Alpha ["finding"]
+            "Time from the beginning of a problem to its finding, which includes the threshold of the finding; absent for findings that have not opened since the start."
+            => Whole(findings::finding_detection);
+        "loopwatch_finding_duration_seconds" Histogram Alpha ["finding"]
+            "Time from the beginning of a problem to its end, for findings that have closed; absent for findings that have not opened since the start."
+            => Whole(findings::finding_duration);
     }
     "The operator" {
         "loopwatch_operator_info" Info Alpha ["framework", "revision", "version", "image"]

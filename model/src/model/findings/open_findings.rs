@@ -41,6 +41,7 @@ use crate::finding::{Evidence, Finding, FindingCode, FindingEvent, FindingId, Se
 use crate::model::findings::detection::Reach;
 use crate::model::findings::past_events::PastEvents;
 use crate::model::world::kinds::completed::Completed;
+use crate::snapshot::FindingTimes;
 use crate::time::{Span, Timestamp};
 
 /// The findings that are open or wait for room.
@@ -232,6 +233,11 @@ impl OpenFindings {
     /// Returns the latest events, including those that were taken.
     pub(crate) fn past(&self) -> &PastEvents {
         self.announcements.past()
+    }
+
+    /// Returns how soon findings of each code have opened, and how long they have lasted.
+    pub(crate) fn times(&self) -> &BTreeMap<FindingCode, FindingTimes> {
+        self.announcements.times()
     }
 
     /// Returns how many events were dropped since the last call.

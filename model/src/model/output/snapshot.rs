@@ -56,6 +56,7 @@ impl Model {
             operator: self.operator.shown_operator(&self.world),
             trends: self.operator.trends.summaries(),
             profiles: self.operator.shown_profiles(),
+            finding_times: self.findings.times().clone(),
             dropped: self.world.dropped.by_name(),
             observations: self.observations.clone(),
         }

@@ -73,6 +73,18 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
     }
 }
 
+pub(crate) fn finding_detection(shown: &Exposition, samples: &mut Samples<'_>) {
+    for (code, times) in &shown.snapshot.finding_times {
+        samples.histogram(&[code.name()], &times.found);
+    }
+}
+
+pub(crate) fn finding_duration(shown: &Exposition, samples: &mut Samples<'_>) {
+    for (code, times) in &shown.snapshot.finding_times {
+        samples.histogram(&[code.name()], &times.lasted);
+    }
+}
+
 /// The text, or the first of the names, under `key`; empty if absent.
 fn first_name<'a>(evidence: &'a Evidence, key: &str) -> &'a str {
     match evidence.0.get(key) {

@@ -106,7 +106,7 @@ impl Cards<'_> {
                     }
                 }
                 p class="advice" {
-                    (info.advice) " " a href=(runbook_path(name)) { "Runbook" }
+                    (with_code(info.advice)) " " a href=(runbook_path(name)) { "Runbook" }
                 }
             }
         }
@@ -196,6 +196,15 @@ fn evidence(at: Timestamp, finding: &Finding) -> Markup {
                     }
                 }
             }
+        }
+    }
+}
+
+/// A text of loopwatch's own with the parts between backticks as code.
+fn with_code(text: &'static str) -> Markup {
+    html! {
+        @for (index, part) in text.split('`').enumerate() {
+            @if index % 2 == 1 { code { (part) } } @else { (part) }
         }
     }
 }

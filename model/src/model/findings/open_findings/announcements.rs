@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::finding::{Change, Finding, FindingEvent, FindingId};
+use crate::finding::{Change, Finding, FindingCode, FindingEvent, FindingId};
 use crate::model::findings::past_events::PastEvents;
 use crate::model::world::limits::MAX_FINDING_EVENTS;
+use crate::snapshot::FindingTimes;
 use crate::time::Timestamp;
 
 /// The finding events that have not been taken yet, and the latest ones.
@@ -17,6 +18,7 @@ pub(super) struct Announcements {
     /// The number of events that were dropped since the last call of `take_lost`.
     lost: u64,
     past: PastEvents,
+    times: BTreeMap<FindingCode, FindingTimes>,
 }
 
 impl Announcements {
@@ -28,6 +30,7 @@ impl Announcements {
     /// Announces that a finding has closed, unless it opened in this step.
     pub(super) fn closed(&mut self, now: Timestamp, finding: &Finding) {
         if self.opened.remove(&finding.id).is_none() {
+            self.times.entry(finding.code).or_default().lasted.observe(now.since(finding.since));
             self.push(now, Change::Closed, finding);
         }
     }
@@ -51,8 +54,14 @@ impl Announcements {
         opened.sort_unstable();
 
         for finding in opened.into_iter().filter_map(|(_, id)| finding(id)) {
+            self.times.entry(finding.code).or_default().found.observe(now.since(finding.since));
             self.push(now, Change::Opened, finding);
         }
+    }
+
+    /// Returns how soon findings of each code have opened, and how long they have lasted.
+    pub(super) fn times(&self) -> &BTreeMap<FindingCode, FindingTimes> {
+        &self.times
     }
 
     /// Removes and returns the events since the last call.
