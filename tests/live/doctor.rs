@@ -128,7 +128,7 @@ fn scrapes() {
     let case = Case::new("scrapes", &quick_but(json!({"scrape_expected_within": "5s"})));
     let sidecar = &case.sidecar;
     let (finding, _) = sidecar.expect_finding(SOON, "NotScraped", "Source", "scrapes");
-    assert_eq!(finding.severity, "info", "it has no alert: {finding}");
+    assert_eq!(finding.severity(), "info", "it has no alert: {finding}");
 
     let server = format!("--server=http://127.0.0.1:{}", sidecar.port);
     let ask = || diagnosis(&["-n=scrapes", &server]);
@@ -136,7 +136,7 @@ fn scrapes() {
     let missing = check(&diagnosed, "scrapes").cloned().unwrap_or_default();
     assert_eq!(missing["state"], "problem", "{diagnosed}");
     let kinds = check(&diagnosed, "kinds").cloned().unwrap_or_default();
-    assert!(kinds["text"].to_string().contains("Widget.zoo.loopwatch.dev"), "{diagnosed}");
+    assert!(kinds["text"].to_string().contains("Autoscaled.zoo.loopwatch.dev"), "{diagnosed}");
 
     http::get(sidecar.port, "/metrics").expect("the metrics");
     let (_, diagnosed) = ask();
