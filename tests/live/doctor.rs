@@ -136,7 +136,7 @@ fn scrapes() {
     let missing = check(&diagnosed, "scrapes").cloned().unwrap_or_default();
     assert_eq!(missing["state"], "problem", "{diagnosed}");
     let kinds = check(&diagnosed, "kinds").cloned().unwrap_or_default();
-    assert!(kinds["text"].to_string().contains("Widget.zoo.loopwatch.dev"), "{diagnosed}");
+    assert!(kinds["text"].to_string().contains("Autoscaled.zoo.loopwatch.dev"), "{diagnosed}");
 
     http::get(sidecar.port, "/metrics").expect("the metrics");
     let (_, diagnosed) = ask();

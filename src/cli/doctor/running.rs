@@ -1,6 +1,7 @@
 //! What a running loopwatch says about itself: its kinds, what it cannot see, and its last scrape.
 
 use anyhow::Context as _;
+use loopwatch_model::observation::Role;
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
@@ -24,6 +25,7 @@ struct Status {
 struct Kind {
     group: String,
     kind: String,
+    role: Role,
     watches: Vec<Watch>,
 }
 
@@ -50,7 +52,10 @@ fn of_kinds(status: &Status) -> Check {
         "" => kind.kind.clone(),
         group => format!("{}.{group}", kind.kind),
     };
-    let (listed, others): (Vec<&Kind>, Vec<&Kind>) = status.kinds.iter().partition(is_listed);
+    // The operator's own kinds tell more than their children.
+    let mut kinds: Vec<&Kind> = status.kinds.iter().collect();
+    kinds.sort_by_key(|kind| kind.role != Role::Primary);
+    let (listed, others): (Vec<&Kind>, Vec<&Kind>) = kinds.into_iter().partition(is_listed);
 
     match (listed.len(), others.as_slice()) {
         (0, []) => Check::new(Topic::Kinds, CheckState::Problem, "loopwatch watches no kind.")

@@ -357,8 +357,7 @@ fn status(kinds: &Value, not_visible: &Value, scrapes: &Value) -> Vec<Check> {
 
 #[test]
 fn a_running_loopwatch_says_what_it_watches_and_who_scrapes_it() {
-    let kind =
-        |synced| json!([{"group": "shop.io", "kind": "Cart", "watches": [{"synced": synced}]}]);
+    let kind = |synced| json!([{"group": "shop.io", "kind": "Cart", "role": "primary", "watches": [{"synced": synced}]}]);
     let scraped = json!({"since": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:19:40Z", "expected_within": "600s"});
     let states = |checks: &[Check]| checks.iter().map(|check| check.state).collect::<Vec<_>>();
 

@@ -12,8 +12,9 @@ fn nobody_scrapes_loopwatch() {
     lab.advance(Span::mins(10));
     lab.observe(Observation::ScrapesMissed { since });
 
-    assert_eq!(lab.findings(), ["NotScraped Source scrapes"]);
+    assert_eq!(lab.findings(), ["NotScraped source scrapes"]);
     assert_eq!(lab.since("NotScraped"), since);
+    assert_eq!(lab.alerting(), [], "nobody would scrape the alert");
 
     lab.advance(Span::mins(5));
     lab.observe(Observation::ScrapesMissed { since });
