@@ -655,12 +655,9 @@ fn demo_runs_without_a_cluster() {
     let demo = loopwatch(&["demo", "--once"]);
     assert_eq!(demo.status.code(), Some(0), "{}", text(&demo.stderr));
 
-    for finding in ["FinalizerStuck", "NeverRecovered", "Regressed"] {
+    for finding in ["FinalizerStuck", "NeverRecovered", "Regressed", "HeapLeak", "Orphan"] {
         assert!(text(&demo.stdout).contains(finding), "{}", text(&demo.stdout));
     }
-
-    let says = "a deadline of 1m instead of 10m";
-    assert!(text(&demo.stdout).contains(says), "{}", text(&demo.stdout));
 }
 
 #[test]

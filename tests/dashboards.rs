@@ -26,7 +26,8 @@ use serde_json::Value;
 
 /// The recordings that are played, and how many times as fast as they happened: each takes less
 /// than a minute.
-const REPLAYS: [(&str, f64); 5] = [
+const REPLAYS: [(&str, f64); 6] = [
+    ("demo", 250.0),
     ("objects", 1.0),
     ("busy", 3.0),
     ("rabbitmq", 4.0),

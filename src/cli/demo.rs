@@ -1,23 +1,24 @@
 //! `loopwatch demo`: plays a recorded incident, without a cluster.
 
-use std::io::Cursor;
+use std::io::{Cursor, Read as _};
 
 use clap::Args;
-use loopwatch_model::settings::Settings;
+use flate2::read::MultiGzDecoder;
 
 use super::play::paced::{OnEvent, Paced, speed};
 use super::play::{self, Played, Shown};
 use super::{SUCCESS, timeline};
 use crate::config::ServeFlags;
 use crate::export::presentation::report::OutputFormat;
-use crate::recording::Recording;
+use crate::recording::{Recording, ending_at};
+use crate::sources::feed::{Clock as _, SystemClock};
 
-/// A real incident: the zoo operator on a real cluster. It is one of the scenarios that the tests
-/// replay.
-const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/incident.jsonl");
+/// A real incident: the zoo operator on a real cluster, with the times stretched, so that minutes
+/// became hours. It is one of the scenarios that the tests replay; `tests/live/demo.rs` records it.
+const INCIDENT: &[u8] = include_bytes!("../../tests/scenarios/demo.jsonl.gz");
 
-/// The default speed, at which most of the incident fits into half a minute.
-const SPEED: f64 = 10.0;
+/// The default speed, at which the incident takes half a minute.
+const SPEED: f64 = 300.0;
 
 /// Flags of `demo`.
 #[derive(Args, Debug)]
@@ -25,7 +26,7 @@ pub(super) struct DemoArgs {
     /// Print the report and exit, instead of playing the incident on the page
     #[arg(long)]
     once: bool,
-    /// Play the incident at N times its original speed; it lasts seven minutes
+    /// Play the incident at N times its original speed; it lasts three hours
     #[arg(long, value_name = "N", default_value_t = SPEED, value_parser = speed, conflicts_with = "once")]
     speed: f64,
     #[command(flatten)]
@@ -33,10 +34,15 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
-    let recording = Recording::read(Cursor::new(INCIDENT), "the embedded incident".to_owned())?;
+    let mut text = String::new();
+    MultiGzDecoder::new(INCIDENT).read_to_string(&mut text)?;
+    if !args.once {
+        text = ending_at(&text, SystemClock::new().wall()); // as if it had just happened
+    }
+
+    let recording = Recording::read(Cursor::new(text), "the embedded incident".to_owned())?;
     let mut settings = recording.header().settings.clone();
     args.serve.apply(&mut settings);
-    super::print(&introduction(&settings));
 
     if !args.once {
         Paced {
@@ -58,16 +64,6 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     Shown { model, input, timeline: None, all: false, offers_all: false }
         .print(OutputFormat::Table)?;
     Ok(SUCCESS)
-}
-
-/// Says how the recorded settings differ from those of a cluster.
-fn introduction(recorded: &Settings) -> String {
-    format!(
-        "This incident was recorded with shorter thresholds than the defaults, for example a deadline of {} instead of {}, \
-         so that findings open within minutes.\n\n",
-        recorded.deadline,
-        Settings::default().deadline
-    )
 }
 
 /// Prints each finding event as it happens.
