@@ -195,7 +195,7 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
     browser.open(&format!("{}objects?limit=10", demo.url));
     browser.wait_for("document.querySelector('tbody .state').innerText === 'failed'");
     browser
-        .wait_for("document.querySelector('[role=status].more').innerText === '10 of 30 objects.'");
+        .wait_for("document.querySelector('[role=status].more').innerText === '10 of 26 objects.'");
     browser.eval("document.querySelector('a[rel=next]').focus()");
     browser.press("Enter");
     browser
@@ -236,7 +236,7 @@ fn objects_are_found_while_the_user_types_and_without_a_script() {
 fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
     let demo = Demo::start("1000000");
     let mut browser = Browser::start();
-    browser.open(&format!("{}objects?search=shop%2Fcart", demo.url));
+    browser.open(&format!("{}objects?search=shop%2Fshipping", demo.url));
     browser.wait_for("document.querySelector('tbody td:last-child').innerText === 'Ready=True'");
     browser.open(&format!("{}objects", demo.url));
 
@@ -255,7 +255,7 @@ fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
     browser.wait_for("document.querySelectorAll('.lane svg svg').length > 3");
     browser.wait_for("document.querySelector('ol.timeline').innerText.includes('by kubectl')");
     browser.wait_for("[...document.querySelectorAll('.graph a')].some((link) => link.getAttribute('href').startsWith('object?'))");
-    browser.open(&demo.object("cart"));
+    browser.open(&demo.object("shipping"));
     browser.wait_for("document.querySelector('.headline p').innerText.endsWith(': Ready=True')");
     browser.wait_for("document.getElementById('live').innerText === 'ended'");
 

@@ -212,7 +212,11 @@ fn one_per_incident() {
     );
     assert_eq!(page["labels"]["target_namespace"], NAMESPACE, "{page}");
 
-    expect_text(&page, "summary", &["not acknowledged the latest spec change"]);
+    expect_text(
+        &page,
+        "summary",
+        &["Widget paged/target not acknowledged for ", " (cluster testbed)"],
+    );
     let next = format!("Next: kubectl get widget.zoo.loopwatch.dev target -n {NAMESPACE}");
     expect_text(
         &page,
@@ -238,7 +242,11 @@ fn one_per_incident() {
         (&json!("LoopwatchOperatorDown"), &json!("critical"))
     );
 
-    expect_text(&page, "summary", &["The operator is gone"]);
+    expect_text(
+        &page,
+        "summary",
+        &["Operator paged/widget-operator down for ", " (cluster testbed)"],
+    );
     let next = format!("Next: kubectl get deployments,statefulsets,pods -n {NAMESPACE}");
     expect_text(
         &page,

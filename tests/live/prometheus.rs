@@ -1,6 +1,7 @@
 //! A real Prometheus that scrapes loopwatch, with the bundled rules, and the queries of the bundled
 //! dashboards.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -166,22 +167,22 @@ impl Prometheus {
             .collect())
     }
 
-    /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels of
-    /// those without data.
+    /// Runs every query of a bundled dashboard. Returns the number of queries, and the panels
+    /// without data. A panel may have a query for each severity, of which one with data is enough.
     pub(crate) fn ask_panels(&self, dashboard: &str) -> (usize, Vec<String>) {
         let queries = bundled::queries(dashboard);
         let answered = queries.len();
-        let mut empty = Vec::new();
+        let mut panels = BTreeMap::<String, bool>::new();
 
         for Query { panel, promql } in queries {
             let answer = ask(self.port, &format!("/api/v1/query?query={}", http::encode(&promql)));
             let answer = answer.unwrap_or_else(|error| panic!("{panel}: {promql}: {error}"));
-            if answer["data"]["result"].as_array().is_none_or(Vec::is_empty) {
-                empty.push(panel);
-            }
+            let has_data = answer["data"]["result"].as_array().is_some_and(|data| !data.is_empty());
+            *panels.entry(panel).or_default() |= has_data;
         }
 
-        (answered, empty)
+        let empty = panels.into_iter().filter(|(_, has_data)| !has_data);
+        (answered, empty.map(|(panel, _)| panel).collect())
     }
 }
 

@@ -62,7 +62,7 @@ const RULE: &str = r#"      - alert: <alert>
             (printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
             $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)) }}
             {{- $name = (first .).Labels.name }}
-            {{- $age = (first .).Value | humanizeDuration | reReplaceAll `^(\S+ \S+) .*$` `$1` | reReplaceAll `( 0[hms])+$` "" }}
+            {{- $age = (first .).Value | humanizeDuration | reReplaceAll `^(\S+ \S+) .*$` `$1` | reReplaceAll `( 0[hms])+$` "" | reReplaceAll `\.\d+s$` "s" }}
             {{- end }}<who><title>
             {{- with $age }} for {{ . }}{{ end }}
             {{- with $labels.cluster }} (cluster {{ . }}){{ end }}
