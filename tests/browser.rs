@@ -251,9 +251,9 @@ fn people_read_why_an_object_is_in_its_state_not_the_name_of_a_rule() {
     );
 
     // The cause is still there after convergence.
-    browser.open(&demo.object("catalog"));
+    browser.open(&demo.object("search"));
     browser.wait_for("document.querySelectorAll('.lane svg svg').length > 3");
-    browser.wait_for("document.querySelector('ol.timeline').innerText.includes('by kubectl')");
+    browser.wait_for("document.querySelector('ol.timeline').innerText.includes('by kubectl-edit')");
     browser.wait_for("[...document.querySelectorAll('.graph a')].some((link) => link.getAttribute('href').startsWith('object?'))");
     browser.open(&demo.object("shipping"));
     browser.wait_for("document.querySelector('.headline p').innerText.endsWith(': Ready=True')");

@@ -15,7 +15,8 @@ pub fn ending_at(recording: &str, end: Timestamp) -> String {
     let last = lines.iter().filter_map(|line| Timestamp::parse(line["at"].as_str()?)).max();
     let Some(last) = last else { return recording.to_owned() };
 
-    lines.iter_mut().for_each(|line| shift(line, end.since(last)));
+    let by = Span(end.0.saturating_sub(last.0)); // the recording may be from the future
+    lines.iter_mut().for_each(|line| shift(line, by));
     lines.iter().map(|line| format!("{line}\n")).collect()
 }
 
@@ -51,6 +52,8 @@ mod tests {
         };
 
         assert_eq!(parsed(&moved), parsed(&expected));
+        let last = Timestamp::parse("2026-01-31T13:00:10Z").expect("an instant");
+        assert_eq!(parsed(&ending_at(&moved, last)), parsed(recording), "and back");
     }
 
     #[test]

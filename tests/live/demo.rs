@@ -73,6 +73,9 @@ const STEPS: [Step; 15] = [
 /// The image of a Widget, unless a test changes it.
 const IMAGE: &str = "registry.k8s.io/pause:3.10";
 
+/// The field manager of somebody who edits objects.
+const USER: &str = "kubectl-edit";
+
 /// A kind of the zoo whose definition has a fault of its own.
 const ODD: &str = "nosubresources";
 
@@ -93,7 +96,12 @@ impl Incident {
 
     fn make_widgets(&self) {
         for name in WIDGETS {
-            self.kube.zoo("Widget", NAMESPACE, name, json!({}));
+            self.kube.create_as(
+                USER,
+                &json!({"apiVersion": ZOO, "kind": "Widget",
+                    "metadata": {"namespace": NAMESPACE, "name": name},
+                    "spec": {"size": 1, "image": IMAGE}}),
+            );
         }
 
         for name in WIDGETS {
@@ -113,7 +121,7 @@ impl Incident {
     }
 
     fn change(&self, name: &str, spec: Value) {
-        self.kube.change("Widget", NAMESPACE, name, spec);
+        self.kube.patch_as(USER, ZOO, "Widget", NAMESPACE, name, &json!({"spec": spec}));
     }
 
     /// The operator's container ends with an error, and the kubelet starts it again at once.

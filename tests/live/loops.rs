@@ -462,9 +462,9 @@ fn expect_shown(case: &Case) {
 
     for text in [
         "controller-runtime",
-        "Reconciles in the last hour",
-        "Queue in the last hour",
-        "Goroutines in the last hour",
+        "aria-label=\"Reconciles in the last ",
+        "aria-label=\"Queue in the last ",
+        "aria-label=\"Goroutines in the last ",
     ] {
         assert!(section.contains(text), "no {text} in {section}");
     }
