@@ -164,7 +164,9 @@ fn incident() {
 
     let recording = plane.directory().join("demo.stretched.jsonl.gz");
     let lines = unpack(&file);
-    let of_incident: Vec<&str> = lines.lines().filter(|line| !line.contains(ODD)).collect();
+    let address = incident.replicas.all[0].operator.metrics.to_string(); // before its Pod is known
+    let belongs = |line: &&str| !line.contains(ODD) && !line.contains(&address);
+    let of_incident: Vec<&str> = lines.lines().filter(belongs).collect();
     pack(&recording, &stretched(&of_incident.join("\n"), FACTOR));
     let timeline = replay(&recording, "table");
     for code in FOUND {
