@@ -984,3 +984,43 @@ fn the_table_of_frameworks_is_generated_from_runs() {
 
     assert!(read(file) == wanted, "{file} is out of date; run with UPDATE=1");
 }
+
+/// Otherwise, the image could not be built.
+#[test]
+fn the_context_of_the_image_has_every_file_that_the_program_includes() {
+    let ignored = read("deploy/Dockerfile.dockerignore");
+    let context: Vec<PathBuf> =
+        ignored.lines().filter_map(|line| Some(root().join(line.strip_prefix('!')?))).collect();
+
+    let mut checked = 0;
+    for file in sources(&root().join("src")) {
+        let text = fs::read_to_string(&file).expect("a source");
+        let program = text.split("#[cfg(test)]").next().unwrap_or_default();
+        let included =
+            ["include_bytes!(\"", "include_str!(\""].map(|macro_| program.split(macro_).skip(1));
+
+        for rest in included.into_iter().flatten() {
+            let name = rest.split('"').next().expect("the end of a path");
+            let path = file.parent().expect("a folder").join(name).canonicalize().expect(name);
+            let copied = context.iter().any(|part| path.starts_with(part));
+
+            assert!(copied, "{} includes {}", file.display(), path.display());
+            checked += 1;
+        }
+    }
+
+    assert!(checked > 5, "{checked}");
+}
+
+/// The sources below a folder, except tests.
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries =
+        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
+    let (folders, files): (Vec<_>, Vec<_>) = entries
+        .filter(|path| path.file_stem() != Some("tests".as_ref()))
+        .partition(|path| path.is_dir());
+    let below = folders.iter().flat_map(|folder| sources(folder));
+
+    let files = files.into_iter().filter(|file| file.extension() == Some("rs".as_ref()));
+    files.chain(below.collect::<Vec<_>>()).collect()
+}
