@@ -11,6 +11,7 @@ use crate::model::deletion::{absence, stuck};
 use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::part::{Part, StepContext};
+use crate::model::world::kinds::WatchNamespace;
 use crate::model::world::limits::{Limit, MAX_TERMINATING_SCOPES};
 use crate::model::world::store::Slot;
 use crate::model::world::visibility::Visibility;
@@ -332,7 +333,7 @@ fn watches_within(world: &World, scope: &TerminatingScope) -> Vec<(u16, u64)> {
                 let position = watch.namespace_index.get(name.as_str());
                 let namespace =
                     position.and_then(|position| watch.namespaces.get(*position as usize));
-                namespace.map_or(0, |namespace| namespace.totals.states.iter().sum())
+                namespace.map_or(0, WatchNamespace::objects)
             }
             TerminatingScope::Definition(name) => {
                 let kind = &world.kinds[watch.kind as usize];

@@ -69,6 +69,12 @@ pub(crate) const fn events_needed(open: bool, to_open: u32) -> u32 {
     if open { to_open.div_ceil(2) } else { to_open }
 }
 
+/// Returns how many of `objects` are at least `percent` of them.
+pub(crate) fn percent_of(objects: u64, percent: u32) -> usize {
+    let enough = objects.saturating_mul(u64::from(percent)).div_ceil(100);
+    usize::try_from(enough).unwrap_or(usize::MAX)
+}
+
 impl Detection {
     /// Returns a detection. Calls `evidence` only if the problem is due.
     pub(crate) fn new(

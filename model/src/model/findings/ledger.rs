@@ -1,10 +1,10 @@
 //! Opens findings as the settings, the annotations and the limits allow.
 
 use crate::finding::{Alert, Evidence, FindingCode, Subject, Value};
-use crate::model::findings::detection::Detection;
+use crate::model::findings::detection::{Detection, percent_of};
 use crate::model::findings::open_findings::{OpenFindings, PagesIf, Raised, Report};
 use crate::model::findings::tuning::{self, Tuned};
-use crate::model::world::kinds::{Kind, Watch, WatchNamespace};
+use crate::model::world::kinds::{Watch, WatchNamespace};
 use crate::model::world::limits::Limit;
 use crate::model::world::timers::Timer;
 use crate::model::world::{World, subjects};
@@ -109,26 +109,16 @@ fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<P
         return None;
     }
 
-    let known = |known: &Kind| *known.kind == **kind && *known.group == **group;
-    let number = world.kinds.iter().position(known)?;
+    let number = world.number_of_kind(group, kind)?;
     let settings = &world.settings;
-    let objects = world.kinds[number].objects;
-    let share = objects.saturating_mul(u64::from(settings.page_percent)).div_ceil(100);
+    let share = percent_of(world.kinds[usize::from(number)].objects, settings.page_percent);
 
     Some(PagesIf {
         objects: settings.page_objects.max(1) as usize,
-        share: usize::try_from(share).unwrap_or(usize::MAX).max(SHARE_OF_AT_LEAST),
-        has_namespaces: namespaces_with_objects(world, number).nth(1).is_some(),
+        share: share.max(SHARE_OF_AT_LEAST),
+        has_namespaces: world.namespaces_with_objects(number).nth(1).is_some(),
         lasts: settings.page_after,
     })
-}
-
-/// Returns the namespaces in which a kind has objects.
-fn namespaces_with_objects(world: &World, number: usize) -> impl Iterator<Item = &WatchNamespace> {
-    let watches =
-        world.watches.iter().filter(move |watch| usize::from(watch.kind) == number && watch.active);
-    let namespaces = watches.flat_map(|watch| &watch.namespaces);
-    namespaces.filter(|namespace| namespace.totals.states.iter().sum::<u64>() > 0)
 }
 
 /// Returns whether findings about the operator may explain findings about a subject. These subjects

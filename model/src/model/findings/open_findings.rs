@@ -30,13 +30,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use self::announcements::Announcements;
 use self::earlier_starts::EarlierStarts;
 use self::operator_facts::OperatorFacts;
-pub(crate) use self::paging::PagesIf;
 use self::paging::Paging;
 use self::places::{Claim, Places};
 use self::queue::Queue;
 use self::record::Record;
 use self::register::Register;
-pub(crate) use self::report::{Raised, Report};
+pub(crate) use self::report::{PagesIf, Raised, Report};
 use crate::finding::{Evidence, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
 use crate::model::findings::detection::Reach;
 use crate::model::findings::past_events::PastEvents;
@@ -419,7 +418,7 @@ impl OpenFindings {
     fn close(&mut self, now: Timestamp, id: FindingId) -> Option<Record> {
         let record = self.open.remove(id)?;
         record.claim().iter().for_each(|claim| self.places.remove_open(claim));
-        self.forget_paging(&record.finding);
+        self.forget_paging(&record);
         self.earlier.closed(id);
         self.mark_explained(record.finding.code, &record.finding.subject);
         self.announcements.closed(now, &record.finding);

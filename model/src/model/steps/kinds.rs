@@ -1,7 +1,7 @@
 //! The detectors that look at all objects of one kind.
 
 use crate::finding::{Evidence, FindingCode, Value};
-use crate::model::findings::detection::{Detection, Reach};
+use crate::model::findings::detection::{Detection, Reach, percent_of};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
 use crate::model::world::kinds::failures::SharedReason;
@@ -176,11 +176,9 @@ fn reach(shared: SharedReason<'_>, is_of_changes: bool) -> Reach {
 /// Returns whether enough objects fail in each namespace that has any.
 fn fails_everywhere(world: &World, number: u16) -> bool {
     let regressed = &world.kinds[number as usize].failures.regressed;
-    let watches = world.watches.iter().filter(|watch| watch.kind == number && watch.active);
-    watches.flat_map(|watch| &watch.namespaces).all(|namespace| {
-        let objects = namespace.totals.states.iter().sum();
+    world.namespaces_with_objects(number).all(|namespace| {
         let failed = regressed.in_namespace(&namespace.name);
-        objects == 0 || failed >= percent_of(&world.settings, objects)
+        failed >= failing_percent_of(&world.settings, namespace.objects())
     })
 }
 
@@ -188,7 +186,7 @@ fn fails_everywhere(world: &World, number: u16) -> bool {
 fn objects_in_namespace_of(world: &World, slot: Slot) -> Option<u64> {
     let record = world.store.get(slot)?;
     let namespaces = &world.watches[record.watch as usize].namespaces;
-    Some(namespaces.get(record.namespace_index as usize)?.totals.states.iter().sum())
+    Some(namespaces.get(record.namespace_index as usize)?.objects())
 }
 
 /// Detects that the operator writes malformed conditions.
@@ -224,16 +222,15 @@ fn example_names<'a>(world: &World, slots: impl Iterator<Item = &'a Slot>) -> Ve
 
 /// Returns the number of objects that must fail before their kind counts as failing.
 fn failing_objects(settings: &Settings, objects: u64) -> usize {
-    percent_of(settings, objects).max(settings.failing_objects as usize)
+    failing_percent_of(settings, objects).max(settings.failing_objects as usize)
 }
 
 /// Returns the number of objects of a namespace that must fail before the namespace counts. A
 /// namespace may have a single object.
 fn failing_objects_of_namespace(settings: &Settings, objects: u64) -> usize {
-    percent_of(settings, objects).min(settings.failing_objects.max(1) as usize)
+    failing_percent_of(settings, objects).min(settings.failing_objects.max(1) as usize)
 }
 
-fn percent_of(settings: &Settings, objects: u64) -> usize {
-    let percent = objects.saturating_mul(u64::from(settings.failing_percent)).div_ceil(100);
-    usize::try_from(percent.max(1)).unwrap_or(usize::MAX)
+fn failing_percent_of(settings: &Settings, objects: u64) -> usize {
+    percent_of(objects, settings.failing_percent).max(1)
 }

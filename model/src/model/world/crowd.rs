@@ -53,6 +53,11 @@ impl<G: Ord + Clone, I: Ord> Crowd<G, I> {
         self.size
     }
 
+    /// Returns the number of groups.
+    pub(crate) fn groups(&self) -> usize {
+        self.groups.len()
+    }
+
     /// Returns the size of a group.
     pub(crate) fn size_of(&self, group: &G) -> usize {
         self.groups.get(group).map_or(0, |members| members.size)

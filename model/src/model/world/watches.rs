@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use crate::model::world::kinds::{Kind, OTHER, Watch};
+use crate::model::world::kinds::{Kind, OTHER, Watch, WatchNamespace};
 use crate::model::world::limits::Limit;
 use crate::model::world::store::Slot;
 use crate::model::world::{WatchId, World};
@@ -11,19 +11,30 @@ use crate::observation::{Permission, SourceId, WatchedKind};
 use crate::snapshot::NamespaceTotals;
 
 impl World {
+    /// Returns the number of a kind.
+    pub(crate) fn number_of_kind(&self, group: &str, kind: &str) -> Option<u16> {
+        let is_it = |known: &Kind| *known.group == *group && *known.kind == *kind;
+        self.kinds.iter().position(is_it).and_then(|number| u16::try_from(number).ok())
+    }
+
+    /// Returns the namespaces in which a kind has objects, once for each watch.
+    pub(crate) fn namespaces_with_objects(
+        &self,
+        number: u16,
+    ) -> impl Iterator<Item = &WatchNamespace> {
+        let watches = self.watches.iter().filter(move |watch| watch.kind == number && watch.active);
+        watches.flat_map(|watch| &watch.namespaces).filter(|namespace| !namespace.is_empty())
+    }
+
     /// Returns the active watches of a kind.
     pub(crate) fn watches_of(
         &self,
         group: &str,
         kind: &str,
     ) -> impl Iterator<Item = (u16, &Watch)> + use<'_> {
-        let number =
-            self.kinds.iter().position(|known| *known.group == *group && *known.kind == *kind);
-        let watches = self
-            .watches
-            .iter()
-            .enumerate()
-            .filter(move |(_, watch)| Some(usize::from(watch.kind)) == number);
+        let number = self.number_of_kind(group, kind);
+        let watches =
+            self.watches.iter().enumerate().filter(move |(_, watch)| Some(watch.kind) == number);
 
         watches
             .filter_map(|(n, watch)| Some((u16::try_from(n).ok()?, watch)))

@@ -7,33 +7,21 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{Finding, FindingCode, FindingId, Subject};
+use crate::finding::{Alert, Finding, FindingCode, FindingId, Subject};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::open_findings::places::Group;
 use crate::model::findings::open_findings::record::Record;
-use crate::time::{Span, Timestamp};
-
-/// When a finding about an object pages.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct PagesIf {
-    /// The number of objects with the finding that is enough if they are in several namespaces, or if
-    /// the kind has objects in one namespace only.
-    pub(crate) objects: usize,
-    /// The number of objects with the finding that is enough wherever they are.
-    pub(crate) share: usize,
-    /// Whether the kind has objects in several namespaces.
-    pub(crate) has_namespaces: bool,
-    /// How long a finding has to be open that is about fewer objects.
-    pub(crate) lasts: Span,
-}
+use crate::model::findings::open_findings::report::PagesIf;
+use crate::model::world::crowd::Crowd;
+use crate::time::Timestamp;
 
 /// The findings that may page and are open or wait for room, by code and kind.
 #[derive(Debug, Default)]
 pub(super) struct Paging {
     affected: BTreeMap<Key, Affected>,
-    /// What has changed in this step.
+    /// What has another finding or other limits in this step.
     changed: BTreeSet<Key>,
-    /// When each finding pages because it has lasted.
+    /// When each ticket pages because it has lasted.
     lasting: BTreeSet<(Timestamp, FindingId)>,
 }
 
@@ -43,9 +31,10 @@ type Key = (FindingCode, Subject);
 #[derive(Debug)]
 struct Affected {
     pages_if: PagesIf,
-    /// Their namespaces, and when each pages because it has lasted.
-    findings: BTreeMap<FindingId, (Group, Timestamp)>,
-    namespaces: BTreeMap<Group, usize>,
+    /// By namespace.
+    findings: Crowd<Group, FindingId>,
+    /// Those that do not page yet, and when each does because it has lasted.
+    tickets: BTreeMap<FindingId, Timestamp>,
 }
 
 impl OpenFindings {
@@ -54,80 +43,90 @@ impl OpenFindings {
         let Some(record) = self.open.get(id).or_else(|| self.waiting.get(id)) else { return };
         let Some(key) = key(&record.finding) else { return };
 
-        self.paging.remove(&key, id);
-        if let Some(pages_if) = record.may_page() {
-            let at = record.due.after(pages_if.lasts);
-            self.paging.add(key, id, (record.group.clone(), at), pages_if);
+        match record.may_page() {
+            Some(pages_if) => {
+                let pages_at = (!record.pages).then(|| record.due.after(pages_if.lasts));
+                self.paging.set(key, id, &record.group, pages_at, pages_if);
+            }
+            None => self.paging.remove(&key, id, &record.group),
         }
     }
 
     /// Notes that a finding has closed, or no longer waits.
-    pub(super) fn forget_paging(&mut self, finding: &Finding) {
-        if let Some(key) = key(finding) {
-            self.paging.remove(&key, finding.id);
+    pub(super) fn forget_paging(&mut self, record: &Record) {
+        if let Some(key) = key(&record.finding) {
+            self.paging.remove(&key, record.finding.id, &record.group);
         }
     }
 
     /// Gives the findings that page by now the severity for it.
     pub(super) fn page(&mut self, now: Timestamp) {
-        let mut ids = self.paging.take_many();
-        ids.extend(self.paging.take_lasting(now));
-
-        for id in ids {
+        for id in self.paging.take_due(now) {
             match self.change_open(id, Record::page) {
                 Some(true) => self.mark_reassessed(id),
                 Some(false) => {}
                 None => self.change_waiting(id, |record| _ = record.page()),
             }
+
+            self.note_paging(id);
         }
     }
 }
 
 impl Paging {
-    fn add(&mut self, key: Key, id: FindingId, (group, at): (Group, Timestamp), pages_if: PagesIf) {
+    /// Adds a finding, or updates it. `pages_at` is when it pages because it has lasted, unless it
+    /// pages already.
+    fn set(
+        &mut self,
+        key: Key,
+        id: FindingId,
+        group: &Group,
+        pages_at: Option<Timestamp>,
+        pages_if: PagesIf,
+    ) {
         let affected = self.affected.entry(key.clone()).or_insert_with(|| Affected {
             pages_if,
-            findings: BTreeMap::new(),
-            namespaces: BTreeMap::new(),
+            findings: Crowd::default(),
+            tickets: BTreeMap::new(),
         });
-
+        let before = (affected.findings.len(), affected.pages_if);
+        affected.findings.insert(group, id, 1);
         affected.pages_if = pages_if;
-        affected.findings.insert(id, (group.clone(), at));
-        *affected.namespaces.entry(group).or_default() += 1;
-        self.lasting.insert((at, id));
-        self.changed.insert(key);
-    }
-
-    fn remove(&mut self, key: &Key, id: FindingId) {
-        let Some(affected) = self.affected.get_mut(key) else { return };
-        let Some((group, at)) = affected.findings.remove(&id) else { return };
-        self.lasting.remove(&(at, id));
-
-        if let Some(findings) = affected.namespaces.get_mut(&group) {
-            *findings -= 1;
-            if *findings == 0 {
-                affected.namespaces.remove(&group);
-            }
+        if before != (affected.findings.len(), pages_if) {
+            self.changed.insert(key);
         }
 
-        if affected.findings.is_empty() {
+        let old = match pages_at {
+            Some(at) => affected.tickets.insert(id, at),
+            None => affected.tickets.remove(&id),
+        };
+        if old != pages_at {
+            old.map(|old| self.lasting.remove(&(old, id)));
+            self.lasting.extend(pages_at.map(|at| (at, id)));
+        }
+    }
+
+    fn remove(&mut self, key: &Key, id: FindingId, group: &Group) {
+        let Some(affected) = self.affected.get_mut(key) else { return };
+        affected.findings.remove(group, &id);
+        if let Some(at) = affected.tickets.remove(&id) {
+            self.lasting.remove(&(at, id));
+        }
+
+        if affected.findings.len() == 0 {
             self.affected.remove(key);
         }
     }
 
-    /// Returns the findings that page because there are many of them.
-    fn take_many(&mut self) -> Vec<FindingId> {
+    /// Returns the tickets that page by now: those with many others, and those that have lasted.
+    fn take_due(&mut self, now: Timestamp) -> Vec<FindingId> {
         let changed = std::mem::take(&mut self.changed);
         let affected = changed.iter().filter_map(|key| self.affected.get(key));
         let many = affected.filter(|affected| affected.is_many());
-        many.flat_map(|affected| affected.findings.keys().copied()).collect()
-    }
+        let many = many.flat_map(|affected| affected.tickets.keys().copied());
 
-    /// Removes and returns the findings that page because they have lasted.
-    fn take_lasting(&mut self, now: Timestamp) -> Vec<FindingId> {
-        let later = self.lasting.split_off(&(Timestamp(now.0.saturating_add(1)), FindingId(0)));
-        let lasting = std::mem::replace(&mut self.lasting, later);
-        lasting.into_iter().map(|(_, id)| id).collect()
+        let lasting = self.lasting.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id);
+        many.chain(lasting).collect()
     }
 
     /// Returns the next time at which a finding pages because it has lasted.
@@ -139,20 +138,24 @@ impl Paging {
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let lasting = std::mem::take(&mut self.lasting).into_iter();
         self.lasting = lasting.map(|(at, id)| (at.shifted(by_ms), id)).collect();
-        let findings =
-            self.affected.values_mut().flat_map(|affected| affected.findings.values_mut());
-        findings.for_each(|(_, at)| *at = at.shifted(by_ms));
+        let tickets = self.affected.values_mut().flat_map(|of| of.tickets.values_mut());
+        tickets.for_each(|at| *at = at.shifted(by_ms));
     }
 }
 
 impl Affected {
     fn is_many(&self) -> bool {
         let PagesIf { objects, share, has_namespaces, .. } = self.pages_if;
-        let is_wide = !has_namespaces || self.namespaces.len() > 1;
+        let is_wide = !has_namespaces || self.findings.groups() > 1;
         self.findings.len() >= share || (is_wide && self.findings.len() >= objects)
     }
 }
 
+/// Returns where a finding counts, if findings of its code may page.
 fn key(finding: &Finding) -> Option<Key> {
+    if finding.info().alert != Alert::Page {
+        return None;
+    }
+
     Some((finding.code, finding.subject.whole_kind()?))
 }

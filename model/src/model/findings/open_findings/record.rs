@@ -3,9 +3,8 @@
 use crate::finding::{Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
 use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
-use crate::model::findings::open_findings::paging::PagesIf;
 use crate::model::findings::open_findings::places::{Claim, Group};
-use crate::model::findings::open_findings::report::{Causes, Report};
+use crate::model::findings::open_findings::report::{Causes, PagesIf, Report};
 use crate::time::{Span, Timestamp};
 
 /// A finding that is open or waits for room.
@@ -33,7 +32,7 @@ pub(super) struct Record {
     /// When the finding pages; `None` if it needs neither other findings nor time for that.
     pages_if: Option<PagesIf>,
     /// Whether that has happened.
-    pages: bool,
+    pub(super) pages: bool,
     pub(super) causes: Causes,
     /// The severity that this finding has taken over from a finding that it explains.
     raised_to: Option<Severity>,

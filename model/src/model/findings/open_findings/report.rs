@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use crate::finding::{FindingId, Severity, Subject};
 use crate::model::findings::detection::Detection;
-use crate::model::findings::open_findings::paging::PagesIf;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// A detection about a subject, with the severity that the settings give it.
 #[derive(Clone, Debug)]
@@ -20,6 +19,20 @@ pub(crate) struct Report {
     pub(crate) of_operator: bool,
     /// When the finding pages; `None` if it pages at once, or never.
     pub(crate) pages_if: Option<PagesIf>,
+}
+
+/// When a finding about an object pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct PagesIf {
+    /// The number of objects with the finding that is enough if they are in several namespaces, or if
+    /// the kind has objects in one namespace only.
+    pub(crate) objects: usize,
+    /// The number of objects with the finding that is enough wherever they are.
+    pub(crate) share: usize,
+    /// Whether the kind has objects in several namespaces.
+    pub(crate) has_namespaces: bool,
+    /// How long a finding has to be open that is about fewer objects.
+    pub(crate) lasts: Span,
 }
 
 /// The facts that decide which findings may explain a finding, from its last report.

@@ -34,7 +34,7 @@ impl OpenFindings {
     pub(super) fn take_waiting(&mut self, id: FindingId) -> Option<Record> {
         let record = self.waiting.remove(id)?;
         record.claim().iter().for_each(|claim| self.places.remove_waiting(claim));
-        self.forget_paging(&record.finding);
+        self.forget_paging(&record);
         Some(record)
     }
 

@@ -25,6 +25,11 @@ impl WatchNamespace {
         *self.name != *OTHER && self.is_empty()
     }
 
+    /// Returns the number of its objects.
+    pub(crate) fn objects(&self) -> u64 {
+        self.totals.states.iter().sum()
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.totals.states.iter().all(|objects| *objects == 0)
     }
@@ -47,8 +52,8 @@ impl WatchNamespace {
         let mut counted = Self { name: self.name.clone(), totals: self.totals.clone(), ..*self };
         counted.count_to(now, blind);
         if blind {
+            let objects = counted.objects();
             let states = &mut counted.totals.states;
-            let objects = states.iter().sum();
             *states = Default::default();
             states[ObjectState::Unknown as usize] = objects;
         }
