@@ -3,6 +3,7 @@
 //! The model has no clock: time reaches it only through the [`Timestamp`] of each observation.
 
 use std::fmt;
+use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -142,6 +143,13 @@ impl Span {
         }
 
         Ok(Self(total))
+    }
+}
+
+impl From<Duration> for Span {
+    /// Truncates to milliseconds. A duration that is too long becomes the longest span.
+    fn from(duration: Duration) -> Self {
+        Self(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
     }
 }
 

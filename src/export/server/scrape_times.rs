@@ -1,7 +1,6 @@
 //! When somebody scraped `/metrics`, and whether anybody has to.
 
 use std::sync::Mutex;
-use std::time::Duration;
 
 use loopwatch_model::time::{Span, Timestamp};
 use tokio::time::Instant;
@@ -52,7 +51,7 @@ impl ScrapeTimes {
 
     /// The scrapes until now, which is `at` by another clock.
     pub(super) fn until(&self, at: Timestamp) -> Scrapes {
-        let before = |instant: Instant| at.before(span(instant.elapsed()));
+        let before = |instant: Instant| at.before(instant.elapsed().into());
         let state = lock(&self.state);
         let is_expected = state.by_prometheus || !state.reports_otherwise;
 
@@ -64,12 +63,10 @@ impl ScrapeTimes {
     }
 }
 
-fn span(duration: Duration) -> Span {
-    Span(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const AT: Timestamp = Timestamp(1_767_225_600_000);

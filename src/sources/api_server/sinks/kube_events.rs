@@ -13,7 +13,7 @@ use std::time::Duration;
 use loopwatch_model::observation::{
     EventView, MAX_EVENTS, Observation, SourceId, WatchId, WatchedKind,
 };
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::Timestamp;
 
 mod document;
 mod once; // the Events about one object
@@ -233,8 +233,7 @@ impl EventSink {
         let began = self.tally.lock().watches.get(&self.watch).and_then(|watch| watch.began);
         let lasted =
             began.map_or(Duration::ZERO, |began| self.clock.steady().saturating_sub(began));
-        let began =
-            self.clock.now().before(Span(i64::try_from(lasted.as_millis()).unwrap_or(i64::MAX)));
+        let began = self.clock.now().before(lasted.into());
 
         created.0.div_euclid(1_000) >= began.0.div_euclid(1_000)
     }

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use loopwatch_model::observation::MetricsView;
-use loopwatch_model::time::Span;
 use tokio::time::{Instant, sleep_until};
 use tracing::{info, warn};
 
@@ -184,7 +183,7 @@ impl Instance {
         let Attempt { result, took, cost, bytes } = endpoint.client.get(LIMITS, sink).await;
         let (shown, address) = (endpoint.client.shown(), endpoint.client.url().address());
         let finish = |Parsing(intake): Parsing| {
-            intake.finish(span(took)).map_err(|failure| prefixed(&shown, failure))
+            intake.finish(took.into()).map_err(|failure| prefixed(&shown, failure))
         };
         match result.and_then(finish) {
             Ok(mut view) => {
@@ -197,7 +196,7 @@ impl Instance {
                 self.endpoint = Some(endpoint);
 
                 let wait = self.schedule.succeeded(cost);
-                view.interval = span(wait);
+                view.interval = wait.into();
                 view.protected = why_protected.is_some();
                 self.note_protection(why_protected);
                 self.reporter
@@ -412,10 +411,6 @@ fn reason(tried: &[String]) -> String {
 
 fn prefixed(shown: &str, failure: Failure) -> Failure {
     Failure { detail: format!("{shown}: {}", failure.detail), ..failure }
-}
-
-fn span(duration: Duration) -> Span {
-    Span(i64::try_from(duration.as_millis()).unwrap_or(i64::MAX))
 }
 
 #[cfg(test)]
