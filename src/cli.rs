@@ -2,6 +2,7 @@
 
 mod check;
 mod completions;
+mod connection;
 mod demo;
 mod doctor;
 mod explain;
@@ -26,7 +27,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use self::parse::Parsed;
 use crate::config::{ClusterFlags, one_of};
 use crate::export::presentation::report::{Colours, choose_colours};
-use crate::export::view::controls_display;
+use crate::export::view::without_controls;
 use crate::telemetry::{self, LogFormat};
 
 /// Exit code: the command succeeded and there is no finding.
@@ -211,9 +212,7 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
 /// wrote.
 #[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
 fn print_error(message: &str) {
-    let control = |character: char| character != '\n' && controls_display(character);
-    let message = message.replace(control, "\u{fffd}");
-    eprintln!("loopwatch: {message}");
+    eprintln!("loopwatch: {}", without_controls(message));
 }
 
 /// Replaces the progress line on standard error.

@@ -8,11 +8,10 @@ mod running; // what a running loopwatch says about itself
 #[cfg(test)]
 mod tests;
 
-use std::path::PathBuf;
-
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
+use super::connection::ConnectionFlags;
 use super::server::{self, ServerUrl};
 use super::{FAILURE, FINDINGS, SUCCESS, check};
 use crate::app;
@@ -20,7 +19,7 @@ use crate::config::{DEFAULT_UI_PORT, operator_name};
 use crate::export::presentation::json;
 use crate::export::presentation::report::{OutputFormat, Style, doctor_report};
 use crate::export::view::{Check, CheckState, Topic};
-use crate::sources::api_server::{Access, Cluster, OperatorName};
+use crate::sources::api_server::{Cluster, OperatorName};
 use crate::sources::survey::{Part, Surroundings};
 use crate::system::own_pod;
 
@@ -42,12 +41,8 @@ pub(super) struct DoctorArgs {
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
-    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Cluster")]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
 }
 
 const EXAMPLES: &str = "\
@@ -98,12 +93,7 @@ pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
 
 /// Makes all checks, and says where it has looked.
 async fn look(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
-    let access = |operator| Access {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-        operator,
-    };
-    let cluster = app::connect(&access(None)).await?;
+    let cluster = app::connect(&args.connection.access(None)).await?;
     let in_pod = own_pod::in_pod();
     let home = in_pod.then(|| cluster.namespace().to_owned());
     let namespace = args.namespace.clone().or(home);
@@ -116,7 +106,7 @@ async fn look(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
 
     checks.extend(match &args.operator {
         Some(operator) => {
-            let acting = app::connect(&access(Some(operator.clone()))).await?;
+            let acting = app::connect(&args.connection.access(Some(operator.clone()))).await?;
             facts.push(format!(
                 "Checked the permissions of the operator {}/{}",
                 operator.namespace, operator.name

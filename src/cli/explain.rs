@@ -12,6 +12,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 
+use super::connection::ConnectionFlags;
 use super::object::{self, ObjectArgs};
 use super::server::{self, ServerUrl};
 use super::{SUCCESS, check};
@@ -45,12 +46,8 @@ pub(super) struct ExplainArgs {
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
-    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
-    #[arg(long, value_name = "FILE", help_heading = "Cluster")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), help_heading = "Cluster")]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
     #[command(flatten)]
     judge: JudgeFlags,
 }
@@ -87,8 +84,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
             json_of(&explanation, &not_visible)?
         }
         (None, None) => {
-            let (kubeconfig, context) = (args.kubeconfig.clone(), args.context.clone());
-            let look = cluster::look(kubeconfig, context, settings, &question);
+            let look = cluster::look(args.connection.access(None), settings, &question);
             let (explanation, not_visible) = app::runtime()?.block_on(look)?;
             json_of(&explanation, &not_visible)?
         }

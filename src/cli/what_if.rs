@@ -1,7 +1,6 @@
 //! `loopwatch what-if`: predicts what a deletion would take with it, and what would stop it.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
@@ -9,12 +8,13 @@ use clap::{Args, Subcommand};
 use loopwatch_model::cascade::{Cascade, Graph, NodeId, Operator, Request};
 use loopwatch_model::observation::{LeftOut, ObjectAddress, Scope};
 
+use super::connection::ConnectionFlags;
 use super::object::{self, ObjectArgs};
 use super::{FINDINGS, SUCCESS};
 use crate::app;
 use crate::config::{one_of, operator_name};
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
-use crate::sources::api_server::{Access, ApiResources, Cluster, OperatorName};
+use crate::sources::api_server::{ApiResources, Cluster, OperatorName};
 use crate::sources::survey::{
     Installation, ListProgress, OwnershipGraph, find_object, kind_name, kind_named,
 };
@@ -28,12 +28,8 @@ pub(super) struct WhatIfArgs {
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = super::check::format, global = true)]
     output: OutputFormat,
-    /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
-    #[arg(long, value_name = "FILE", global = true, help_heading = "Cluster")]
-    kubeconfig: Option<PathBuf>,
-    /// Context of the kubeconfig [default: its current context]
-    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), global = true, help_heading = "Cluster")]
-    context: Option<String>,
+    #[command(flatten)]
+    connection: ConnectionFlags,
 }
 
 const EXAMPLES: &str = "\
@@ -128,12 +124,7 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
 }
 
 async fn connect(args: &WhatIfArgs) -> anyhow::Result<(Cluster, ApiResources)> {
-    let access = Access {
-        kubeconfig: args.kubeconfig.clone(),
-        context: args.context.clone(),
-        operator: None,
-    };
-    let cluster = app::connect(&access).await?;
+    let cluster = app::connect(&args.connection.access(None)).await?;
     let resources = ApiResources::read(&cluster)
         .await
         .context("cannot read the kinds that the API server serves")?;

@@ -1,7 +1,6 @@
 //! Explains an object of a cluster after reading the object and its family once.
 
 use std::io::IsTerminal as _;
-use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use loopwatch_model::model::Model;
@@ -22,12 +21,11 @@ const ROUNDS: i64 = 20;
 
 /// Reads the object and its family, and judges them.
 pub(super) async fn look(
-    kubeconfig: Option<PathBuf>,
-    context: Option<String>,
+    access: Access,
     settings: Settings,
     question: &ObjectQuestion,
 ) -> anyhow::Result<(Explanation, Vec<BlindSpot>)> {
-    let cluster = app::connect(&Access { kubeconfig, context, operator: None }).await?;
+    let cluster = app::connect(&access).await?;
     let resources = ApiResources::read(&cluster)
         .await
         .context("cannot read the kinds that the API server serves")?;

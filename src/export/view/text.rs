@@ -38,6 +38,12 @@ pub(crate) fn controls_display(character: char) -> bool {
         || matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// A text of several lines, with a replacement for each character that controls the display.
+#[must_use]
+pub(crate) fn without_controls(text: &str) -> String {
+    text.replace(|character| character != '\n' && controls_display(character), "\u{fffd}")
+}
+
 /// `3d4h`: the time since or until an instant.
 pub(crate) fn age(at: Timestamp, since: Timestamp) -> Span {
     Span(at.since(since).0.abs())

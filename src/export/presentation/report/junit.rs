@@ -8,7 +8,7 @@ use loopwatch_model::snapshot::Snapshot;
 use quick_xml::Writer;
 use quick_xml::events::{BytesDecl, BytesStart, BytesText, Event};
 
-use crate::export::view::{Findings, controls_display, evidence, kind_name};
+use crate::export::view::{Findings, evidence, kind_name, without_controls};
 
 /// The name of the suite that holds the findings about anything but a kind that loopwatch watches.
 const OTHERS: &str = "the operator and loopwatch";
@@ -87,8 +87,9 @@ impl Suite<'_> {
         finding: &Finding,
         counts: bool,
     ) -> io::Result<()> {
+        // XML forbids most of the characters that control a terminal.
         let info = finding.info();
-        let name = shown(&format!("{} {}", info.name, finding.subject));
+        let name = without_controls(&format!("{} {}", info.name, finding.subject));
         let case = BytesStart::new("testcase")
             .with_attributes([("classname", self.name.as_str()), ("name", name.as_str())]);
         let problem = BytesStart::new(if counts { "failure" } else { "skipped" })
@@ -96,7 +97,7 @@ impl Suite<'_> {
         let shown_evidence: Vec<String> =
             evidence(finding).map(|(key, value)| format!("{key} {value}")).collect();
         let lines = [shown_evidence.join(", "), info.advice.to_owned(), finding.command()];
-        let text = shown(&lines.join("\n"));
+        let text = without_controls(&lines.join("\n"));
 
         writer.write_event(Event::Start(case.borrow()))?;
         writer.write_event(Event::Start(problem.borrow()))?;
@@ -104,11 +105,6 @@ impl Suite<'_> {
         writer.write_event(Event::End(problem.to_end()))?;
         writer.write_event(Event::End(case.to_end()))
     }
-}
-
-/// Returns a text without the characters that control a terminal, most of which XML forbids.
-fn shown(text: &str) -> String {
-    text.replace(|character| character != '\n' && controls_display(character), "\u{fffd}")
 }
 
 #[cfg(test)]
