@@ -131,6 +131,8 @@ impl ActiveAlerts {
         let groups = alert_groups(snapshot);
         self.clear_others(now, &groups);
 
+        let cluster = self.labels.iter().find(|(name, _)| name == CLUSTER);
+        let cluster = cluster.map(|(_, value)| value.clone());
         let mut dropped = 0;
         for (key, group) in groups {
             let known = self.firing.get(&key);
@@ -154,9 +156,7 @@ impl ActiveAlerts {
             let shown = group.shown();
             self.changed |= is_due && known.is_none_or(|known| known.shown != shown);
 
-            let cluster = self.labels.iter().find(|(name, _)| name == CLUSTER);
-            let cluster = cluster.map(|(_, value)| value.as_str());
-            let annotations = group.annotations(now, &key, &self.links, cluster);
+            let annotations = group.annotations(now, &key, &self.links, cluster.as_deref());
             let alert = FiringAlert { since, shown, annotations };
             if is_due {
                 self.cleared.remove(&key);
@@ -318,7 +318,7 @@ impl AlertGroup<'_> {
 
         lines.push(info.advice.to_owned());
 
-        let title = without_markup(&self.title(now, key, cluster));
+        let title = without_markup(&self.title(now, key, worst.first().copied(), cluster));
         let given = [("summary", title), ("description", lines.join("\n"))];
         let urls = [
             (PAGE, links.page(&self.0)),
@@ -333,18 +333,23 @@ impl AlertGroup<'_> {
 
     /// Returns what broke, as the titles of the rules say it: the object that has had the finding
     /// longest, the number of others, the problem and its age.
-    fn title(&self, now: Timestamp, key: &AlertKey, cluster: Option<&str>) -> String {
+    fn title(
+        &self,
+        now: Timestamp,
+        key: &AlertKey,
+        worst: Option<&Finding>,
+        cluster: Option<&str>,
+    ) -> String {
         let info = key.code.info();
-        let worst = self.worst().first().map(|finding| (&finding.subject, finding.since));
         let prefix = if info.area == Area::Loopwatch { "loopwatch: " } else { "" };
         let mut title = format!("{prefix}{}", key.kind);
 
-        match worst {
-            Some((Subject::Kind { .. }, _)) | None => title.push_str(" objects"),
-            Some((subject, _)) if subject.namespace().is_empty() => {
+        match worst.map(|finding| &finding.subject) {
+            Some(Subject::Kind { .. }) | None => title.push_str(" objects"),
+            Some(subject) if subject.namespace().is_empty() => {
                 title.push_str(&format!(" {}", subject.name()));
             }
-            Some((subject, _)) => {
+            Some(subject) => {
                 title.push_str(&format!(" {}/{}", subject.namespace(), subject.name()));
             }
         }
@@ -356,8 +361,8 @@ impl AlertGroup<'_> {
         }
 
         title.push_str(&format!(" {}", info.title));
-        if let Some((_, since)) = worst {
-            title.push_str(&format!(" for {}", now.since(since)));
+        if let Some(finding) = worst {
+            title.push_str(&format!(" for {}", now.since(finding.since)));
         }
 
         if let Some(cluster) = cluster {
