@@ -515,7 +515,7 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
 
     let mut rules = 0;
     for folder in ["deploy/base", "deploy/components"] {
-        for file in files(&root().join(folder)) {
+        for file in files_with(&root().join(folder), "yaml", &[]) {
             for document in documents(&fs::read_to_string(&file).expect("readable")) {
                 for rule in document["rules"].as_array().into_iter().flatten() {
                     let verbs: Vec<&str> = rule["verbs"]
@@ -891,18 +891,32 @@ fn the_process_component_shares_processes_as_one_user_without_privileges() {
     }
 }
 
-fn files(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        if path.is_dir() {
-            found.extend(files(&path));
-        } else if path.extension().is_some_and(|extension| extension == "yaml") {
-            found.push(path);
+/// All files below a folder, without those that builds create.
+fn files_in(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
+    let mut files = Vec::new();
+    for entry in entries {
+        let (path, is_folder) = (entry.path(), entry.file_type().expect("a type").is_dir());
+        match entry.file_name().to_str() {
+            Some(".git" | "target") => {}
+            _ if is_folder => files.extend(files_in(&path)),
+            _ => files.push(path),
         }
     }
 
-    found
+    files
+}
+
+/// The files below a folder with this extension, without those in folders, or of names, to leave out.
+fn files_with(folder: &Path, extension: &str, without: &[&str]) -> Vec<PathBuf> {
+    let is_left_out = |path: &Path| {
+        let below = path.strip_prefix(folder).expect("a file below");
+        below.iter().any(|part| without.iter().any(|name| part == *name))
+    };
+
+    let files = files_in(folder).into_iter();
+    let files = files.filter(|file| file.extension().is_some_and(|found| found == extension));
+    files.filter(|file| !is_left_out(file)).collect()
 }
 
 #[test]
@@ -993,7 +1007,7 @@ fn the_context_of_the_image_has_every_file_that_the_program_includes() {
         ignored.lines().filter_map(|line| Some(root().join(line.strip_prefix('!')?))).collect();
 
     let mut checked = 0;
-    for file in sources(&root().join("src")) {
+    for file in files_with(&root().join("src"), "rs", &["tests", "tests.rs"]) {
         let text = fs::read_to_string(&file).expect("a source");
         let program = text.split("#[cfg(test)]").next().unwrap_or_default();
         let included =
@@ -1010,17 +1024,4 @@ fn the_context_of_the_image_has_every_file_that_the_program_includes() {
     }
 
     assert!(checked > 5, "{checked}");
-}
-
-/// The sources below a folder, except tests.
-fn sources(folder: &Path) -> Vec<PathBuf> {
-    let entries =
-        fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry").path());
-    let (folders, files): (Vec<_>, Vec<_>) = entries
-        .filter(|path| path.file_stem() != Some("tests".as_ref()))
-        .partition(|path| path.is_dir());
-    let below = folders.iter().flat_map(|folder| sources(folder));
-
-    let files = files.into_iter().filter(|file| file.extension() == Some("rs".as_ref()));
-    files.chain(below.collect::<Vec<_>>()).collect()
 }

@@ -2,10 +2,9 @@
 //! names the alerts that page.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
 use std::path::{Component, Path, PathBuf};
 
-use super::{read, root, rules};
+use super::{files_with, read, root, rules};
 
 /// A link in a document to another file, or to a heading of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -75,25 +74,6 @@ fn resolved(folder: &Path, path: &str) -> PathBuf {
     full
 }
 
-/// The documents of a folder and its folders.
-fn documents_in(folder: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
-        let path = entry.expect("an entry").path();
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        let is_document = path.extension().is_some_and(|extension| extension == "md");
-        match &*name {
-            // Reports in golden files are no documents.
-            ".git" | "target" | "golden" | "scenarios" => {}
-            _ if path.is_dir() => found.extend(documents_in(&path)),
-            _ if is_document => found.push(path),
-            _ => {}
-        }
-    }
-
-    found
-}
-
 /// The alert on all findings without an alert of their own: usually a ticket.
 const OTHERS: &str = "LoopwatchFinding";
 
@@ -118,7 +98,8 @@ fn broken<'a>(document: &Path, text: &'a str) -> Vec<Link<'a>> {
 
 #[test]
 fn links_between_documents_lead_to_headings_that_exist() {
-    let documents = documents_in(&root());
+    // Reports in golden files are no documents.
+    let documents = files_with(&root(), "md", &["golden", "scenarios"]);
     let mut count = 0;
     for document in &documents {
         let text = read(document);

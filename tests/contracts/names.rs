@@ -1,11 +1,10 @@
 //! The names under which loopwatch is published: no file may contain another one.
 
 use std::fs;
-use std::path::{Path, PathBuf};
 
 use loopwatch::published::PUBLISHED;
 
-use super::{read, root};
+use super::{files_in, read, root};
 
 /// The files that name the image.
 const WITH_IMAGE: [&str; 5] = [
@@ -110,22 +109,6 @@ fn workflows_name_actions_of_others_by_commit() {
     }
 
     assert!(actions >= 5, "{actions}");
-}
-
-/// All files of the repository, without those that builds create.
-fn files_in(folder: &Path) -> Vec<PathBuf> {
-    let entries = fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry"));
-    let mut files = Vec::new();
-    for entry in entries {
-        let (path, is_folder) = (entry.path(), entry.file_type().expect("a type").is_dir());
-        match entry.file_name().to_str() {
-            Some(".git" | "target") => {}
-            _ if is_folder => files.extend(files_in(&path)),
-            _ => files.push(path),
-        }
-    }
-
-    files
 }
 
 /// The first line that names loopwatch at a public service, unless the table has this name.

@@ -6,7 +6,7 @@ use std::fs;
 use loopwatch::needs::{Asks, Contents, Grant, NEEDS, Need, Scope};
 use serde_json::Value;
 
-use super::{documents, files, read, root};
+use super::{documents, files_with, read, root};
 
 /// The document with the table, and the lines around it.
 const DOCUMENT: &str = "deploy/README.md";
@@ -88,7 +88,7 @@ fn each_role_grants_exactly_what_features_need() {
 
     let mut roles = BTreeSet::new();
     for folder in ["deploy/base", "deploy/components"] {
-        for file in files(&root().join(folder)) {
+        for file in files_with(&root().join(folder), "yaml", &[]) {
             let text = fs::read_to_string(&file).expect("readable");
             if documents(&text)
                 .iter()
