@@ -353,7 +353,7 @@ fn an_unknown_address_leads_to_a_page_in_the_style_of_the_others() {
     }
 }
 
-/// Writes the picture in `README.md`: the end of the incident, down to its timeline. It needs
+/// Writes the picture in `README.md`: the end of the incident, down to its second finding. It needs
 /// pngquant.
 #[test]
 #[ignore = "writes docs/images/page.png"]
@@ -367,7 +367,7 @@ fn picture() {
     browser.wait_for("document.getElementById('live').innerText === 'ended'");
 
     let end = browser.eval(
-        "Math.ceil(document.querySelector('ol.timeline').getBoundingClientRect().bottom) + 20",
+        "Math.ceil(document.querySelectorAll('.card')[1].getBoundingClientRect().bottom) + 20",
     );
     std::fs::write(FILE, browser.picture(1280, &end, 1.4)).expect("our own file");
 
