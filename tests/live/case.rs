@@ -1,6 +1,8 @@
 //! The fixture of most tests: a namespace with its own operator and loopwatch.
 
+use std::collections::BTreeSet;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -43,8 +45,18 @@ pub(crate) struct Expected {
     pub(crate) lingers: Duration,
 }
 
+/// The namespaces of the cases of this run.
+static CLAIMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
 /// Code and subject of a finding.
 pub(crate) type Found = (String, String);
+
+/// Reserves a namespace for one case. The objects of a case remain after it, so another case in the
+/// same namespace would count them, too, if it ran later.
+fn claim(namespace: &str) {
+    let mut claimed = CLAIMED.lock().unwrap_or_else(PoisonError::into_inner);
+    assert!(claimed.insert(namespace.to_owned()), "two cases share the namespace {namespace}");
+}
 
 impl Case {
     /// Creates a case with a fast operator and a healthy object of every kind.
@@ -119,6 +131,7 @@ impl Case {
         flags: impl FnOnce(&Operator) -> Vec<String>,
         environment: &[(&str, &Path)],
     ) -> Self {
+        claim(name);
         let plane = bed();
         let kube = plane.kube.clone();
         kube.namespace(name);

@@ -27,7 +27,6 @@ pub(crate) fn serial_trials() -> Vec<Trial> {
     ]
 }
 
-const NAME: &str = "scaling";
 /// The autoscaler looks every 15 seconds.
 const LOOKS: Duration = Duration::from_secs(60);
 
@@ -36,20 +35,20 @@ fn by_the_queue() {
         json!({"deadline": "5m", "phase_stuck_after": "5m", "reconcile_stuck_after": "5m",
         "queue_backlog_after": "5m", "workers_saturated_after": "5m"}),
     );
-    let case = Case::scraping(NAME, &settings, 1);
+    let case = Case::scraping("scaling-queue", &settings, 1);
     let names: Vec<String> = (0..40).map(|number| format!("w-{number:02}")).collect();
 
     for some in names.chunks(8) {
-        some.iter().for_each(|name| _ = case.kube.zoo("Widget", NAME, name, json!({})));
+        some.iter().for_each(|name| _ = case.kube.zoo("Widget", &case.namespace, name, json!({})));
         some.iter().for_each(|name| case.wait_settled("Widget", name));
     }
 
     let _adapter = ExternalMetrics::serve(bed(), case.sidecar.port);
     for name in ["workers", "others"] {
-        case.kube.apply(&deployment(name));
+        case.kube.apply(&deployment(&case.namespace, name));
     }
 
-    let mut autoscaler = manifest("HorizontalPodAutoscaler");
+    let mut autoscaler = manifest(&case.namespace, "HorizontalPodAutoscaler");
     case.kube.apply(&autoscaler);
 
     // A near miss: a series that does not exist.
@@ -84,15 +83,15 @@ fn by_the_errors() {
         json!({"deadline": "10m", "phase_stuck_after": "10m", "reconcile_stuck_after": "10m",
         "queue_backlog_after": "10m", "workers_saturated_after": "10m"}),
     );
-    let case = Case::scraping(NAME, &settings, 1);
+    let case = Case::scraping("scaling-errors", &settings, 1);
     let names: Vec<String> = (0..24).map(|number| format!("e-{number:02}")).collect();
 
     for some in names.chunks(8) {
-        some.iter().for_each(|name| _ = case.kube.zoo("Widget", NAME, name, json!({})));
+        some.iter().for_each(|name| _ = case.kube.zoo("Widget", &case.namespace, name, json!({})));
         some.iter().for_each(|name| case.wait_settled("Widget", name));
     }
 
-    let target = [(NAME, "loopwatch-0", case.sidecar.port)];
+    let target = [(case.namespace.as_str(), "loopwatch-0", case.sidecar.port)];
     let prometheus = Prometheus::start_with("scaling.prometheus", Pace::Quick, &target, None);
     let errors = "controller:loopwatch_reconcile_errors:per_minute{controller=\"widget\"}";
     eventually(LOOKS, "the rules record the errors", || match prometheus.value(errors)? {
@@ -102,17 +101,17 @@ fn by_the_errors() {
 
     let rules = block(|text| text.starts_with("externalRules:"));
     let _adapter = PrometheusAdapter::start(bed(), &adapter, prometheus.port, &rules);
-    let mut others = manifest_of("HorizontalPodAutoscaler", "standby");
+    let mut others = manifest_of(&case.namespace, "HorizontalPodAutoscaler", "standby");
     others["metadata"]["name"] = json!("others");
     others["spec"]["scaleTargetRef"]["name"] = json!("others");
     others["spec"]["metrics"][0]["external"]["metric"]["selector"]["matchLabels"]["controller"] =
         json!("widge");
 
     for name in ["standby", "workers", "others"] {
-        case.kube.apply(&deployment(name));
+        case.kube.apply(&deployment(&case.namespace, name));
     }
-    case.kube.apply(&manifest_of("HorizontalPodAutoscaler", "standby"));
-    case.kube.apply(&manifest_of("HorizontalPodAutoscaler", "workers"));
+    case.kube.apply(&manifest_of(&case.namespace, "HorizontalPodAutoscaler", "standby"));
+    case.kube.apply(&manifest_of(&case.namespace, "HorizontalPodAutoscaler", "workers"));
     case.kube.apply(&others);
 
     // Nothing fails, and the queue is empty.
@@ -146,9 +145,9 @@ fn keda() {
     let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
     let kube = &bed().kube;
     let _installed = definitions.install(kube);
-    kube.namespace(NAME);
+    kube.namespace("scaling-keda");
 
-    let mut object = manifest("ScaledObject");
+    let mut object = manifest("scaling-keda", "ScaledObject");
     kube.try_apply_strictly(&object).unwrap_or_else(|error| panic!("{error}"));
 
     let trigger = object["spec"]["triggers"][0].clone();
@@ -167,21 +166,21 @@ fn keda() {
 }
 
 /// The first manifest of a kind in the documentation.
-fn manifest(kind: &str) -> Value {
-    manifest_where(|object| object["kind"] == kind)
+fn manifest(namespace: &str, kind: &str) -> Value {
+    manifest_where(namespace, |object| object["kind"] == kind)
 }
 
 /// The manifest of an object in the documentation.
-fn manifest_of(kind: &str, name: &str) -> Value {
-    manifest_where(|object| object["kind"] == kind && object["metadata"]["name"] == name)
+fn manifest_of(namespace: &str, kind: &str, name: &str) -> Value {
+    manifest_where(namespace, |object| object["kind"] == kind && object["metadata"]["name"] == name)
 }
 
-fn manifest_where(is_wanted: impl Fn(&Value) -> bool) -> Value {
+fn manifest_where(namespace: &str, is_wanted: impl Fn(&Value) -> bool) -> Value {
     let all = blocks().into_iter().filter(|block| block.starts_with("apiVersion"));
     let mut all = all.flat_map(|block| documents(&block));
     let mut manifest = all.find(|object| is_wanted(object)).expect("a manifest");
 
-    manifest["metadata"]["namespace"] = json!(NAME);
+    manifest["metadata"]["namespace"] = json!(namespace);
     manifest
 }
 
@@ -197,15 +196,16 @@ fn blocks() -> Vec<String> {
     blocks.map(str::to_owned).collect()
 }
 
-fn deployment(name: &str) -> Value {
+fn deployment(namespace: &str, name: &str) -> Value {
     let labels = json!({"app": name});
     let container = json!({"name": "worker", "image": "registry.k8s.io/pause:3.10"});
-    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": NAME}, "spec": {
+    json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name, "namespace": namespace}, "spec": {
         "selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}}}})
 }
 
 fn replicas(case: &Case, name: &str) -> Result<u64, String> {
-    let deployment = case.kube.find("apps/v1", "Deployment", NAME, name).ok_or("no Deployment")?;
+    let deployment =
+        case.kube.find("apps/v1", "Deployment", &case.namespace, name).ok_or("no Deployment")?;
     deployment["spec"]["replicas"].as_u64().ok_or_else(|| deployment.to_string())
 }
 
@@ -228,5 +228,7 @@ fn expect_condition(case: &Case, name: &str, status: &str, reason: &str) {
 }
 
 fn autoscaler(case: &Case, name: &str) -> Value {
-    case.kube.find("autoscaling/v2", "HorizontalPodAutoscaler", NAME, name).unwrap_or_default()
+    case.kube
+        .find("autoscaling/v2", "HorizontalPodAutoscaler", &case.namespace, name)
+        .unwrap_or_default()
 }
