@@ -48,13 +48,13 @@ pub struct Settings {
     pub failing_percent: u32,
     /// The number of objects of a kind that must have a finding at once before the finding pages,
     /// instead of opening a ticket. If the kind has objects in several namespaces, they must be in at
-    /// least two.
+    /// least two. Also the smallest number of overdue objects that pages.
     pub page_objects: u32,
     /// The percentage of the objects of a kind that must have a finding at once before the finding
-    /// pages. At least two objects must have it.
+    /// pages. At least two objects must have it. Overdue objects page only if they reach it.
     pub page_percent: u32,
-    /// How long a finding about fewer objects must be open before it pages. An hour is enough to look
-    /// at a ticket first.
+    /// How long a finding about fewer objects must be open before it pages, and how long an object
+    /// must be overdue to count towards a page. An hour is enough to look at a ticket first.
     pub page_after: Span,
     /// The sliding window in which transitions of a condition are counted.
     pub flap_window: Span,

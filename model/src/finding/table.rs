@@ -77,6 +77,8 @@ pub enum Alert {
     Page,
     /// The alert `LoopwatchFinding`, which covers all tickets.
     Ticket,
+    /// The same alert, which becomes critical if most objects of a kind have had the finding for long.
+    TicketUnlessMost,
     /// No generated alert.
     None,
 }
@@ -333,12 +335,12 @@ findings! {
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event. The finding is critical only if the operator ignores many objects of the kind, one object for long, or one that is marked as critical.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
-    Overdue Convergence Warning Ticket {
+    Overdue Convergence Warning TicketUnlessMost {
         meaning: "The operator acknowledged the spec change, but the object has not converged within the deadline.",
         title: "not converged",
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
-        settings: ["deadline", "learn_after"],
+        settings: ["deadline", "learn_after", "page_objects", "page_percent", "page_after"],
         explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "`loopwatch explain` shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",

@@ -6,7 +6,7 @@
 //! makes room, and there the object that has not changed for longest. The time of the last spec
 //! change is also part of each record, so it outlasts the changes here.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::model::part::{Part, StepContext, Version};
@@ -20,7 +20,7 @@ use crate::snapshot::{ConditionState, ExplainedChange};
 use crate::time::Timestamp;
 
 /// The maximum number of changes of all objects, of up to a few hundred bytes each.
-const MAX_CHANGES: usize = 4_096;
+const MAX_CHANGES: usize = 2_048;
 
 /// The maximum number of changes per object. The last spec change stays for as long as any.
 const MAX_PER_OBJECT: usize = 24;
@@ -41,7 +41,8 @@ pub(crate) struct RecentChanges {
 #[derive(Debug)]
 struct Changes {
     namespace: Arc<str>,
-    changes: VecDeque<Change>,
+    /// Without unused capacity: most objects have few changes, and there are many objects.
+    changes: Vec<Change>,
 }
 
 /// One change.
@@ -80,7 +81,7 @@ enum What {
     },
 }
 
-// The memory budget: less than half a megabyte for all changes, not counting texts.
+// The memory budget: less than 200 KiB for all changes, not counting texts.
 const _: () = assert!(size_of::<Change>() <= 80, "a change has grown past its budget");
 
 impl Part for RecentChanges {
@@ -120,11 +121,14 @@ impl RecentChanges {
     fn add(&mut self, slot: Slot, namespace: &Arc<str>, now: Timestamp, found: Vec<What>) {
         let mut of = self
             .take(slot)
-            .unwrap_or_else(|| Changes { namespace: namespace.clone(), changes: VecDeque::new() });
+            .unwrap_or_else(|| Changes { namespace: namespace.clone(), changes: Vec::new() });
+        of.changes.reserve_exact(found.len().min(MAX_PER_OBJECT));
         for what in found {
             of.make_room();
-            of.changes.push_back(Change { at: now, what });
+            of.changes.push(Change { at: now, what });
         }
+
+        of.changes.shrink_to_fit();
 
         self.by_namespace.insert(namespace, (of.last(), slot), of.changes.len());
         self.objects.insert(slot, of);
@@ -149,7 +153,7 @@ impl RecentChanges {
 
 impl Changes {
     fn last(&self) -> Timestamp {
-        self.changes.back().map_or(Timestamp(0), |change| change.at)
+        self.changes.last().map_or(Timestamp(0), |change| change.at)
     }
 
     /// Drops the earliest change, unless that is the last one of the spec.

@@ -232,7 +232,7 @@ Dropped at the limit {{ .Labels.limit }}: {{ .Value }}.
 pub(super) fn alert(info: &FindingInfo) -> Option<String> {
     match info.alert {
         Alert::Page => alert_name(info, Severity::Critical),
-        Alert::Ticket => alert_name(info, Severity::Warning),
+        Alert::Ticket | Alert::TicketUnlessMost => alert_name(info, Severity::Warning),
         Alert::None => None,
     }
 }

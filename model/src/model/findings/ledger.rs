@@ -2,7 +2,7 @@
 
 use crate::finding::{Alert, Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::{Detection, percent_of};
-use crate::model::findings::open_findings::{OpenFindings, PagesIf, Raised, Report};
+use crate::model::findings::open_findings::{OpenFindings, PageRule, PagesIf, Raised, Report};
 use crate::model::findings::tuning::{self, Tuned};
 use crate::model::world::kinds::{Watch, WatchNamespace};
 use crate::model::world::limits::Limit;
@@ -103,19 +103,27 @@ fn subject(limit: Limit) -> Subject {
 
 /// Returns when a finding about an object pages, unless nobody has to wait for more objects or time.
 fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<PagesIf> {
-    let may_page = detection.code.info().alert == Alert::Page;
     let Subject::Object { group, kind, namespace, .. } = subject else { return None };
-    if !may_page || detection.critical || world.namespaces.is_critical(namespace) {
-        return None;
-    }
+    let is_critical = || detection.critical || world.namespaces.is_critical(namespace);
+    let rule = match detection.code.info().alert {
+        Alert::Page if !is_critical() => PageRule::ManyOrLasting,
+        Alert::TicketUnlessMost => PageRule::MostLasting,
+        _ => return None,
+    };
 
     let number = world.number_of_kind(group, kind)?;
     let settings = &world.settings;
+    let objects = settings.page_objects.max(1) as usize;
     let share = percent_of(world.kinds[usize::from(number)].objects, settings.page_percent);
+    let at_least = match rule {
+        PageRule::ManyOrLasting => SHARE_OF_AT_LEAST,
+        PageRule::MostLasting => objects,
+    };
 
     Some(PagesIf {
-        objects: settings.page_objects.max(1) as usize,
-        share: share.max(SHARE_OF_AT_LEAST),
+        rule,
+        objects,
+        share: share.max(at_least),
         has_namespaces: world.namespaces_with_objects(number).nth(1).is_some(),
         lasts: settings.page_after,
     })

@@ -35,7 +35,7 @@ use self::places::{Claim, Places};
 use self::queue::Queue;
 use self::record::Record;
 use self::register::Register;
-pub(crate) use self::report::{PagesIf, Raised, Report};
+pub(crate) use self::report::{PageRule, PagesIf, Raised, Report};
 use crate::finding::{Evidence, Finding, FindingCode, FindingEvent, FindingId, Severity, Subject};
 use crate::model::findings::detection::Reach;
 use crate::model::findings::past_events::PastEvents;

@@ -90,6 +90,11 @@ impl<G: Ord + Clone, I: Ord> Crowd<G, I> {
         self.size -= size;
     }
 
+    /// Returns whether a group has an item.
+    pub(crate) fn contains(&self, group: &G, item: &I) -> bool {
+        self.groups.get(group).is_some_and(|members| members.items.contains_key(item))
+    }
+
     /// Returns the first item of a group.
     pub(crate) fn first(&self, group: &G) -> Option<&I> {
         Some(self.groups.get(group)?.items.first_key_value()?.0)

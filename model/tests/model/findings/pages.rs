@@ -161,6 +161,65 @@ fn a_rule_that_sets_the_severity_decides_alone() {
     }
 }
 
+/// The operator acknowledges a change of each of these widgets, but does not finish it.
+fn start<'a>(lab: &mut Lab, widgets: impl IntoIterator<Item = &'a mut Widget>) {
+    for widget in widgets {
+        lab.apply(widget.spec(2, lab.now));
+        lab.apply(widget.waiting());
+    }
+
+    lab.advance(Span::mins(11));
+}
+
+#[test]
+fn overdue_objects_page_only_if_most_of_the_kind_are_for_an_hour() {
+    let (mut lab, mut widgets) = converged(&["team-a", "team-b"], 10);
+    start(&mut lab, &mut widgets[5..14]);
+    lab.advance(Span::mins(30));
+    start(&mut lab, &mut widgets[14..15]);
+    lab.advance(Span::mins(58));
+    assert_eq!(severities(&lab, "Overdue"), [Warning; 10], "nine have lasted");
+
+    lab.advance(Span::mins(2));
+    assert_eq!(severities(&lab, "Overdue"), [Critical; 10], "ten of twenty");
+
+    start(&mut lab, &mut widgets[15..16]);
+    assert_eq!(severities(&lab, "Overdue").iter().filter(|one| **one == Critical).count(), 10);
+
+    widgets[5..14].iter_mut().for_each(|widget| lab.apply(widget.ready()));
+    lab.advance(Span::mins(60));
+    assert_eq!(
+        severities(&lab, "Overdue"),
+        [Critical, Warning],
+        "the page goes on until it closes"
+    );
+}
+
+#[test]
+fn overdue_objects_of_one_user_and_a_few_new_ones_page_nobody() {
+    let (mut lab, mut widgets) = converged(&["team-a", "team-b"], 10);
+    lab.advance(Span::mins(1));
+    start(&mut lab, &mut widgets[..10]);
+    lab.advance(Span::hours(5));
+    assert_eq!(severities(&lab, "Overdue"), [Warning; 10], "another user has objects, too");
+
+    let (mut lab, mut widgets) = converged(&["team-a"], 2);
+    start(&mut lab, &mut widgets);
+    lab.advance(Span::hours(5));
+    assert_eq!(severities(&lab, "Overdue"), [Warning; 2], "fewer than three");
+}
+
+#[test]
+fn a_rule_keeps_overdue_objects_from_paging() {
+    let rule = FindingRule { severity: Some(Warning), ..FindingRule::default() };
+    let findings = [("Overdue".to_owned(), vec![rule])].into();
+    let (mut lab, mut widgets) = converged(&["team-a"], 4);
+    lab.observe(Observation::SettingsChanged(Box::new(Settings { findings, ..usual() })));
+    start(&mut lab, &mut widgets);
+    lab.advance(Span::hours(5));
+    assert_eq!(severities(&lab, "Overdue"), [Warning; 4]);
+}
+
 #[test]
 fn many_objects_that_one_cause_explains_let_the_cause_page_and_one_object_does_not() {
     for (objects, expected) in [(1, Warning), (3, Critical)] {

@@ -107,7 +107,8 @@ fn a_critical_finding_finds_room_among_warnings() {
 #[test]
 fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     let limits = Limits { findings: 1, ..Limits::default() };
-    let mut lab = Lab::with(Settings { limits: limits.clone(), ..unlearned() });
+    let settings = Settings { limits, page_objects: 3, ..unlearned() };
+    let mut lab = Lab::with(settings.clone());
     for name in ["a", "b"] {
         let mut w = lab.converged(name);
         lab.apply(w.spec(2, lab.now));
@@ -124,8 +125,7 @@ fn a_waiting_finding_that_becomes_more_severe_gets_room() {
     lab.advance(Span::hours(1));
 
     let findings = [("FinalizerStuck".to_owned(), vec![rule(Severity::Critical)])].into();
-    let settings = Settings { limits, findings, ..unlearned() };
-    lab.configure(settings);
+    lab.configure(Settings { findings, ..settings });
 
     assert!(lab.has("FinalizerStuck"), "{:?}", lab.findings());
 }

@@ -101,6 +101,12 @@ pub(super) const ALL: &[Incident] = &[
     ),
     once("the operator ignores 20 objects", 1, || ignored(20, 40)),
     once("an object is acknowledged, but does not get ready, and stays in its phase", 0, late),
+    more(
+        "six objects are acknowledged, but do not get ready for two hours",
+        1,
+        "the ticket opens first; its page replaces it after `page_after`",
+        all_late,
+    ),
     once("all objects of a kind fail at once", 1, fail_at_once),
     more(
         "one object loses its readiness, and its phases cycle",
@@ -342,6 +348,20 @@ fn late() -> Settings {
     lab.apply(web.waiting().phase("Provisioning"));
     lab.advance(Span::mins(60));
     lab.apply(web.ready().phase("Running"));
+
+    lab.advance(Span::mins(10));
+    end(&lab)
+}
+
+fn all_late() -> Settings {
+    let mut lab = Lab::new();
+    let mut widgets = many(&mut lab, 6);
+    lab.advance(Span::mins(20));
+
+    change(&mut lab, &mut widgets);
+    widgets.iter_mut().for_each(|widget| lab.apply(widget.waiting()));
+    lab.advance(Span::mins(120));
+    catch_up(&mut lab, &mut widgets);
 
     lab.advance(Span::mins(10));
     end(&lab)

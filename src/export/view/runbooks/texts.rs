@@ -3,6 +3,7 @@
 super::runbooks![
     "ApiErrors",
     "ApiForbidden",
+    "Blind",
     "CleanupSlow",
     "ConditionFlapping",
     "ConditionMalformed",

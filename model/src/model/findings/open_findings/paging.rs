@@ -3,7 +3,7 @@
 //! One object that the operator neglects is a ticket. A page needs many objects of a kind at once, a
 //! finding that has lasted, or an object that somebody has marked as critical. A finding that pages
 //! once keeps its severity until it closes, so that its alert neither flaps nor ends before the
-//! problem.
+//! problem. Other findings page only if most objects of the kind have had them for long.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use crate::finding::{Alert, Finding, FindingCode, FindingId, Subject};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::findings::open_findings::places::Group;
 use crate::model::findings::open_findings::record::Record;
-use crate::model::findings::open_findings::report::PagesIf;
+use crate::model::findings::open_findings::report::{PageRule, PagesIf};
 use crate::model::world::crowd::Crowd;
 use crate::time::Timestamp;
 
@@ -21,8 +21,8 @@ pub(super) struct Paging {
     affected: BTreeMap<Key, Affected>,
     /// What has another finding or other limits in this step.
     changed: BTreeSet<Key>,
-    /// When each ticket pages because it has lasted.
-    lasting: BTreeSet<(Timestamp, FindingId)>,
+    /// When each ticket has lasted, unless it already has.
+    lasting: BTreeMap<(Timestamp, FindingId), Key>,
 }
 
 type Key = (FindingCode, Subject);
@@ -33,8 +33,17 @@ struct Affected {
     pages_if: PagesIf,
     /// By namespace.
     findings: Crowd<Group, FindingId>,
-    /// Those that do not page yet, and when each does because it has lasted.
-    tickets: BTreeMap<FindingId, Timestamp>,
+    /// Those that do not page yet, and when each has lasted.
+    tickets: BTreeMap<FindingId, Ticket>,
+    /// Those that have lasted, by namespace. They count until they close.
+    lasted: Crowd<Group, FindingId>,
+}
+
+/// A finding that does not page yet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Ticket {
+    lasts_from: Timestamp,
+    group: Group,
 }
 
 impl OpenFindings {
@@ -45,8 +54,10 @@ impl OpenFindings {
 
         match record.may_page() {
             Some(pages_if) => {
-                let pages_at = (!record.pages).then(|| record.due.after(pages_if.lasts));
-                self.paging.set(key, id, &record.group, pages_at, pages_if);
+                let lasts_from = record.due.after(pages_if.lasts);
+                let ticket =
+                    (!record.pages).then(|| Ticket { lasts_from, group: record.group.clone() });
+                self.paging.set(key, id, &record.group, ticket, pages_if);
             }
             None => self.paging.remove(&key, id, &record.group),
         }
@@ -74,43 +85,46 @@ impl OpenFindings {
 }
 
 impl Paging {
-    /// Adds a finding, or updates it. `pages_at` is when it pages because it has lasted, unless it
-    /// pages already.
+    /// Adds a finding, or updates it. It has a ticket unless it pages already.
     fn set(
         &mut self,
         key: Key,
         id: FindingId,
         group: &Group,
-        pages_at: Option<Timestamp>,
+        ticket: Option<Ticket>,
         pages_if: PagesIf,
     ) {
         let affected = self.affected.entry(key.clone()).or_insert_with(|| Affected {
             pages_if,
             findings: Crowd::default(),
             tickets: BTreeMap::new(),
+            lasted: Crowd::default(),
         });
         let before = (affected.findings.len(), affected.pages_if);
         affected.findings.insert(group, id, 1);
         affected.pages_if = pages_if;
         if before != (affected.findings.len(), pages_if) {
-            self.changed.insert(key);
+            self.changed.insert(key.clone());
         }
 
-        let old = match pages_at {
-            Some(at) => affected.tickets.insert(id, at),
+        let lasts_from = ticket.as_ref().map(|ticket| ticket.lasts_from);
+        let old = match ticket {
+            Some(ticket) => affected.tickets.insert(id, ticket),
             None => affected.tickets.remove(&id),
         };
-        if old != pages_at {
+        let old = old.map(|old| old.lasts_from);
+        if old != lasts_from {
             old.map(|old| self.lasting.remove(&(old, id)));
-            self.lasting.extend(pages_at.map(|at| (at, id)));
+            self.lasting.extend(lasts_from.map(|at| ((at, id), key)));
         }
     }
 
     fn remove(&mut self, key: &Key, id: FindingId, group: &Group) {
         let Some(affected) = self.affected.get_mut(key) else { return };
         affected.findings.remove(group, &id);
-        if let Some(at) = affected.tickets.remove(&id) {
-            self.lasting.remove(&(at, id));
+        affected.lasted.remove(group, &id);
+        if let Some(ticket) = affected.tickets.remove(&id) {
+            self.lasting.remove(&(ticket.lasts_from, id));
         }
 
         if affected.findings.len() == 0 {
@@ -118,42 +132,75 @@ impl Paging {
         }
     }
 
-    /// Returns the tickets that page by now: those with many others, and those that have lasted.
+    /// Returns the tickets that page by now.
     fn take_due(&mut self, now: Timestamp) -> Vec<FindingId> {
+        while let Some(entry) = self.lasting.first_entry().filter(|entry| entry.key().0 <= now) {
+            let ((_, id), key) = entry.remove_entry();
+            if let Some(affected) = self.affected.get_mut(&key) {
+                affected.note_lasted(id);
+                self.changed.insert(key);
+            }
+        }
+
         let changed = std::mem::take(&mut self.changed);
         let affected = changed.iter().filter_map(|key| self.affected.get(key));
-        let many = affected.filter(|affected| affected.is_many());
-        let many = many.flat_map(|affected| affected.tickets.keys().copied());
-
-        let lasting = self.lasting.iter().take_while(|(at, _)| *at <= now).map(|(_, id)| *id);
-        many.chain(lasting).collect()
+        affected.flat_map(Affected::due).collect()
     }
 
-    /// Returns the next time at which a finding pages because it has lasted.
+    /// Returns the next time at which a finding has lasted.
     pub(super) fn next_due(&self) -> Option<Timestamp> {
-        self.lasting.first().map(|(at, _)| *at)
+        self.lasting.first_key_value().map(|((at, _), _)| *at)
     }
 
     /// Moves all instants by `by_ms` milliseconds.
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let lasting = std::mem::take(&mut self.lasting).into_iter();
-        self.lasting = lasting.map(|(at, id)| (at.shifted(by_ms), id)).collect();
+        self.lasting = lasting.map(|((at, id), key)| ((at.shifted(by_ms), id), key)).collect();
         let tickets = self.affected.values_mut().flat_map(|of| of.tickets.values_mut());
-        tickets.for_each(|at| *at = at.shifted(by_ms));
+        tickets.for_each(|ticket| ticket.lasts_from = ticket.lasts_from.shifted(by_ms));
     }
 }
 
 impl Affected {
-    fn is_many(&self) -> bool {
-        let PagesIf { objects, share, has_namespaces, .. } = self.pages_if;
-        let is_wide = !has_namespaces || self.findings.groups() > 1;
-        self.findings.len() >= share || (is_wide && self.findings.len() >= objects)
+    fn note_lasted(&mut self, id: FindingId) {
+        if let Some(ticket) = self.tickets.get(&id) {
+            self.lasted.insert(&ticket.group, id, 1);
+        }
+    }
+
+    /// Returns the tickets that page by now.
+    fn due(&self) -> Vec<FindingId> {
+        let has_lasted = |id: &FindingId, ticket: &Ticket| self.lasted.contains(&ticket.group, id);
+        let tickets = self.tickets.iter();
+        match self.pages_if.rule {
+            PageRule::ManyOrLasting if self.are_many(&self.findings) => {
+                tickets.map(|(id, _)| *id).collect()
+            }
+            PageRule::MostLasting if !self.are_most(&self.lasted) => Vec::new(),
+            _ => tickets.filter(|(id, of)| has_lasted(id, of)).map(|(id, _)| *id).collect(),
+        }
+    }
+
+    /// Returns whether findings are many, or most of their kind.
+    fn are_many(&self, findings: &Crowd<Group, FindingId>) -> bool {
+        findings.len() >= self.pages_if.share
+            || (self.are_wide(findings) && findings.len() >= self.pages_if.objects)
+    }
+
+    /// Returns whether most objects of the kind have one of these findings, and not all of these
+    /// objects may belong to one user.
+    fn are_most(&self, findings: &Crowd<Group, FindingId>) -> bool {
+        self.are_wide(findings) && findings.len() >= self.pages_if.share
+    }
+
+    fn are_wide(&self, findings: &Crowd<Group, FindingId>) -> bool {
+        !self.pages_if.has_namespaces || findings.groups() > 1
     }
 }
 
 /// Returns where a finding counts, if findings of its code may page.
 fn key(finding: &Finding) -> Option<Key> {
-    if finding.info().alert != Alert::Page {
+    if !matches!(finding.info().alert, Alert::Page | Alert::TicketUnlessMost) {
         return None;
     }
 

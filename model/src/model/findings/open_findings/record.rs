@@ -1,6 +1,6 @@
 //! One finding, with the state that it keeps between the reports of its detector.
 
-use crate::finding::{Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
+use crate::finding::{Alert, Area, Confidence, Finding, FindingCode, HOLD, Severity, Subject};
 use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
 use crate::model::findings::open_findings::places::{Claim, Group};
@@ -213,10 +213,16 @@ impl Record {
         self.pages_if.filter(|_| counts)
     }
 
-    /// Lets the finding page until it closes. Returns whether its severity has changed.
+    /// Lets the finding page until it closes, unless a rule of the settings fixes its severity.
+    /// Returns whether its severity has changed.
     pub(super) fn page(&mut self) -> bool {
         let before = self.finding.severity;
         self.pages = true;
+        let is_raised = self.finding.info().alert == Alert::TicketUnlessMost && !self.is_fixed;
+        if is_raised {
+            self.raised_to = Some(Severity::Critical);
+        }
+
         self.update_severity();
         self.finding.severity != before
     }

@@ -24,15 +24,26 @@ pub(crate) struct Report {
 /// When a finding about an object pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct PagesIf {
+    pub(crate) rule: PageRule,
     /// The number of objects with the finding that is enough if they are in several namespaces, or if
     /// the kind has objects in one namespace only.
     pub(crate) objects: usize,
-    /// The number of objects with the finding that is enough wherever they are.
+    /// The number of objects with the finding that are so many of the kind that it is enough wherever
+    /// they are.
     pub(crate) share: usize,
     /// Whether the kind has objects in several namespaces.
     pub(crate) has_namespaces: bool,
-    /// How long a finding has to be open that is about fewer objects.
+    /// How long a finding has to be open to have lasted.
     pub(crate) lasts: Span,
+}
+
+/// Which findings of a kind page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum PageRule {
+    /// Those of many objects, and each that has lasted.
+    ManyOrLasting,
+    /// Those that have lasted, if so many of the kind have.
+    MostLasting,
 }
 
 /// The facts that decide which findings may explain a finding, from its last report.
