@@ -95,7 +95,7 @@ enum Command {
     Rules,
     /// Print the Grafana dashboards as a JSON array
     Dashboards,
-    /// Print the runbook of a finding: the first command, causes, actions and their dangers
+    /// Print the runbook of a finding: the first command, causes, actions and their risks
     Runbook(shipped::RunbookArgs),
     /// Print a shell completion script
     Completions(completions::CompletionsArgs),

@@ -50,12 +50,12 @@ pub(super) struct CheckArgs {
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = format)]
     output: OutputFormat,
-    /// Also write the findings to this file as JUnit XML, for CI systems; findings below --fail-on
-    /// are skipped tests
+    /// Also write the findings to this file as JUnit XML, for CI systems; a finding below --fail-on
+    /// appears as a skipped test
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
-    /// Exit with 1 if there is a finding of this severity or higher: critical, warning, info, or none
-    /// to exit with 0 whatever the findings
+    /// Exit with 1 if there is a finding of this severity or higher: critical, warning or info. With
+    /// none, findings never change the exit code
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
     fail_on: FailOn,
     /// Time after which to print the report even if some lists are incomplete

@@ -26,7 +26,7 @@ pub(super) struct DemoArgs {
     /// Print the report and exit, instead of playing the incident on the page
     #[arg(long)]
     once: bool,
-    /// Play the incident at N times its original speed; it lasts three hours
+    /// Play the incident at N times its original speed, at which it takes three hours
     #[arg(long, value_name = "N", default_value_t = SPEED, value_parser = speed, conflicts_with = "once")]
     speed: f64,
     #[command(flatten)]

@@ -55,16 +55,16 @@ Examples:
 doctor sends only get and list requests and reviews, and changes nothing. It checks:
   sidecar     Which workloads have a loopwatch container, whether it runs, and which operators
               beside them have none, by the labels that deploy/components/operator looks for.
-  kinds       Which kinds loopwatch watches; if none, why. Needs --server.
-  rights      What loopwatch may not read. Needs --server, --operator or a Pod.
+  kinds       Which kinds loopwatch watches, or why it watches none. Needs --server.
+  rights      Which permissions loopwatch lacks. Needs --server, --operator or a Pod.
   monitor     Whether a PodMonitor or ServiceMonitor selects the Pods: the namespace, the
               labels, the name of the port.
-  prometheus  Whether a Prometheus selects this monitor: its labels, those of its namespace.
+  prometheus  Whether a Prometheus selects this monitor, by its labels and those of its namespace.
   rules       Whether a Prometheus selects the alert rules.
   scrapes     Whether anybody has read /metrics in the last ten minutes. Needs --server.
-Each check is in order, a problem, limited (it works, but loopwatch sees less), unknown (the
-account may not look), or not in use. Without the Prometheus Operator, monitor, prometheus and
-rules are not in use.
+The result of a check is in order, a problem, limited (it works, but loopwatch sees less),
+unknown (the account lacks the permission to look), or not in use. Without the Prometheus
+Operator, monitor, prometheus and rules are not in use.
 
 Exit codes: 0 if there is no problem, 1 if there is one, 2 if doctor cannot reach the cluster or
 the server, 64 if the command line is invalid.";

@@ -61,9 +61,10 @@ Examples:
 
 explain sends only get and list requests. It shows generations and ages, conditions, owners and
 children as a tree, finalizers with the actor that should remove each, and the open findings:
-  - One look at a cluster reads the object, and the metadata of all objects in its namespace to find
-    its children. It reads the status of at most 200 of them, and no contents of Secrets. It cannot
-    know how long finalizers usually take, or whether a controller was alive before.
+  - By default, explain looks at the cluster once. It reads the object, and the metadata of all objects
+    in its namespace to find its children. It reads the status of at most 200 of them, and no contents
+    of Secrets. It cannot know how long finalizers usually take, or whether a controller was alive
+    before.
   - A running loopwatch (--server) knows that for the kinds that it watches. To reach a sidecar, run
     `kubectl port-forward POD 9917:9918` first. Plain http:// is only for this host.
 The report names the kinds that the account may not read.
@@ -91,7 +92,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     };
 
     let explained: Explained =
-        serde_json::from_str(&text).context("the answer is no explanation of an object")?;
+        serde_json::from_str(&text).context("the response does not explain an object")?;
     super::print(&match args.output {
         format if format.is_for_programs() => format.convert(&text)?,
         format => explain_report(&explained, Style::of_stdout(format)),

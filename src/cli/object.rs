@@ -8,8 +8,8 @@ use super::USAGE;
 /// The object that a command is about: `KIND NAME` or `KIND/NAME`.
 #[derive(Args, Debug)]
 pub(super) struct ObjectArgs {
-    /// Kind as kubectl takes it: widgets, widget, Widget, a short name, widgets.example.io; or
-    /// KIND/NAME
+    /// Kind, in any form that kubectl accepts: widgets, widget, Widget, a short name,
+    /// widgets.example.io; or KIND/NAME
     #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
     kind: String,
     /// Name of the object

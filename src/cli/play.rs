@@ -113,7 +113,8 @@ pub(super) fn play(
     Ok(Played { model, input: Input { recording: Some(input), dump: None }, timeline })
 }
 
-/// The exit code: whether there is a finding of this severity or higher. `None` accepts all findings.
+/// The exit code, which says whether there is a finding of this severity or higher. With `None`, no
+/// finding changes it.
 pub(super) fn exit_code(snapshot: &Snapshot, fail_on: Option<Severity>) -> u8 {
     let fails = |finding: &Finding| fail_on.is_some_and(|limit| finding.severity <= limit);
     let found = snapshot.findings.iter().any(fails);

@@ -30,8 +30,8 @@ pub(super) struct RecordArgs {
     #[arg(long = "for", value_name = "DURATION", value_parser = Span::parse)]
     duration: Option<Span>,
     /// Size, before compression, at which to start a new file; loopwatch keeps one previous file,
-    /// such as NAME.1.jsonl. Each file begins with the state of the cluster, and is at least twice
-    /// as large as that
+    /// such as NAME.1.jsonl. Each file begins with the state of the cluster, and loopwatch does not
+    /// start a new one before it is twice as large as this state
     #[arg(long, value_name = "MIB", default_value_t = 256)]
     max_size: u64,
     /// Replace names, UIDs and texts with pseudonyms; the names of kinds, finalizers and field

@@ -25,8 +25,8 @@ use crate::recording::Recording;
 pub(super) struct ReplayArgs {
     /// Recording, plain or compressed with gzip
     file: PathBuf,
-    /// Time to report on, at which the replay stops, like --at of `check` [default: the end of the
-    /// recording]
+    /// Stop the replay at this time and report on it, as --at of `check` does [default: the end of
+    /// the recording]
     #[arg(long, visible_alias = "at", value_name = "RFC3339", value_parser = check::instant)]
     until: Option<Timestamp>,
     /// List all kinds, and all objects with their states
@@ -40,7 +40,7 @@ pub(super) struct ReplayArgs {
     /// Serve the page, metrics and API for the end of the recording, until interrupted
     #[arg(long, help_heading = "Serving")]
     serve: bool,
-    /// With --serve: replay the recording at N times its original speed, instead of going to its
+    /// With --serve: play the recording at N times its original speed, instead of showing only its
     /// end
     #[arg(long, value_name = "N", value_parser = speed, requires = "serve", help_heading = "Serving")]
     speed: Option<f64>,

@@ -42,17 +42,17 @@ Examples:
   loopwatch rights --from incident.jsonl.gz        From a recording, which also knows deleted objects
   loopwatch rights -o json                         For scripts
 
-The permissions come from a review of the account's own rules, which every account may request. What
-the operator uses comes from the managed fields of the objects that loopwatch watches, and from its
+The permissions come from a review of the account's own rules, which every account may request. Their
+use comes from the managed fields of the objects that loopwatch watches, and from the operator's
 leases. It needs no permission that `loopwatch run` does not need. Each permission is one of:
-  used         A write of the operator is recorded in an object. A write that is no server-side apply
-               counts as update and as patch, because the API server records no difference.
-  not_seen     loopwatch watches the objects and finds no such write. That is no proof: objects that
-               are gone took their traces with them, and a rare task may still need the permission.
-  wildcard     It has a `*`. The report lists what the operator was seen to use with it.
+  used         An object records a write of the operator. Unless the write is a server-side apply, it
+               counts as update and as patch, because the API server does not record which it was.
+  not_seen     loopwatch watches the objects and finds no such write. The permission may still be in
+               use: deleted objects leave no trace, and a rare task may need it.
+  wildcard     It has a `*`. The report lists the uses of it that loopwatch has observed.
   not_visible  A read, a deletion, another verb, or objects that loopwatch does not watch. Neither
                objects nor the operator's metrics show these; the audit log of the API server does.
-Rules for single named objects, and those for URLs, are left out.
+The report leaves out rules for single named objects, and rules for URLs.
 
 Exit codes: 0 if there is a report, 2 if loopwatch cannot reach the cluster or read the file, 64 if
 the command line is invalid.";

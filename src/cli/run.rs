@@ -16,7 +16,7 @@ use crate::export::server::WebFile;
 #[derive(Args, Debug)]
 pub(super) struct RunArgs {
     /// Exit if a part of the configuration is invalid, instead of running without it. A kind of --watch
-    /// that the API server does not serve yet is only a finding
+    /// that the API server does not serve yet only opens a finding
     #[arg(long)]
     pub(super) strict: bool,
     #[command(flatten)]

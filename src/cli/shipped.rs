@@ -9,7 +9,7 @@ use crate::export::view::all_runbooks;
 /// Flags of `runbook`.
 #[derive(Args, Debug)]
 pub(super) struct RunbookArgs {
-    /// Finding; without one, the names of all runbooks are printed
+    /// Name of the finding; without it, loopwatch prints the names of all runbooks
     #[arg(value_name = "NAME", value_parser = runbook_names(), ignore_case = true, hide_possible_values = true)]
     name: Option<String>,
 }

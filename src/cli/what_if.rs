@@ -34,18 +34,18 @@ pub(super) struct WhatIfArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch what-if delete widget web -n team-a         What goes with it, and what blocks it?
+  loopwatch what-if delete widget web -n team-a         What else is deleted, and what blocks it?
   loopwatch what-if delete deploy/web --cascade=orphan  What stays behind without an owner?
   loopwatch what-if delete namespace team-a             Which finalizers keep it in deletion?
-  loopwatch what-if uninstall ops/widget-operator       Which finalizers does nobody remove then?
+  loopwatch what-if uninstall ops/widget-operator       Which finalizers would no controller remove?
 
 what-if sends only get and list requests, and deletes nothing. It follows the rules of the
 Kubernetes garbage collector:
-  - A dependent goes when its last owner is gone. An owner in another namespace counts as gone.
+  - It deletes a dependent when the last owner is gone. An owner in another namespace counts as gone.
   - A finalizer keeps its object in deletion until a controller removes it. After a background
-    deletion, the dependents of this object stay as long.
-  - background deletes the object first, foreground its blocking dependents first. orphan keeps
-    the dependents and removes their references.
+    deletion, the dependents of this object stay until the object is gone.
+  - background deletes the object first, and foreground deletes its blocking dependents first.
+    orphan keeps the dependents and removes their references.
 The report names the kinds that the account may not list. Its numbers are then lower limits.
 
 Exit codes: 0 if nothing stops the deletion, 1 if something does, 2 if loopwatch cannot read the
@@ -67,7 +67,7 @@ struct DeleteArgs {
     /// Namespace of the object [default: that of the context]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
-    /// Treatment of dependents: background, foreground or orphan
+    /// How to treat dependents: background, foreground or orphan
     #[arg(long, value_name = "POLICY", default_value = "background", value_parser = cascade)]
     cascade: Cascade,
 }

@@ -77,8 +77,8 @@ fn the_record_tells_the_last_spec_change_of_listed_objects() {
 #[test]
 fn objects_that_have_not_changed_for_longest_make_room() {
     let mut lab = Lab::new();
-    // Each widget has three changes, and there is room for 4,096.
-    for number in 0..1_500 {
+    // Each widget has three changes, and there is room for 2,048.
+    for number in 0..1_000 {
         let mut widget = Widget::new(&format!("w-{number}"), lab.now);
         lab.apply(&widget);
         lab.apply(widget.ready());
@@ -86,9 +86,9 @@ fn objects_that_have_not_changed_for_longest_make_room() {
     }
 
     let known = |number: usize| changes(&lab, &format!("w-{number}")).len();
-    assert_eq!((known(0), known(1_499)), (0, 3));
-    let all: usize = (0..1_500).map(known).sum();
-    assert!((4_090..=4_096).contains(&all), "{all}");
+    assert_eq!((known(0), known(999)), (0, 3));
+    let all: usize = (0..1_000).map(known).sum();
+    assert!((2_040..=2_048).contains(&all), "{all}");
 }
 
 #[test]
