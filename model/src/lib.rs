@@ -25,5 +25,5 @@ pub mod trace; // what happened between a spec change and its outcome
 pub mod histogram; // latency histograms in the output
 pub mod checkpoint; // the state that survives a restart
 pub mod cascade; // what a deletion takes with it: the ownership graph and the garbage collector
-pub mod trend; // whether a signal of a process grows without end
+pub mod trend; // whether a signal of a process grows without bound
 pub mod model; // the model itself: applies observations, returns snapshots

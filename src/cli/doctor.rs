@@ -61,7 +61,8 @@ doctor sends only get and list requests and reviews, and changes nothing. It che
               labels, the name of the port.
   prometheus  Whether a Prometheus selects this monitor, by its labels and those of its namespace.
   rules       Whether a Prometheus selects the alert rules.
-  scrapes     Whether anybody has read /metrics in the last ten minutes. Needs --server.
+  scrapes     Whether anybody has read /metrics lately (scrape_expected_within). Needs
+              --server.
 The result of a check is in order, a problem, limited (it works, but loopwatch sees less),
 unknown (the account lacks the permission to look), or not in use. Without the Prometheus
 Operator, monitor, prometheus and rules are not in use.

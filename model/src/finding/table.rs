@@ -596,7 +596,7 @@ findings! {
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.versions[*].subresources}'",
     }
     HeapLeak Process Warning Ticket {
-        meaning: "The memory of the operator grows without end, and the number of objects does not account for that.",
+        meaning: "The memory of the operator grows without bound, and the number of objects does not account for that.",
         title: "leaking memory",
         near_miss: "Memory that grows with the number of objects (HeapGrowthExplained), rises once after more load, or follows a daily wave.",
         evidence: ["instance", "signal", "per_hour", "rise", "window", "used", "limit", "exhausted_in", "explained", "top_growth"],
@@ -616,7 +616,7 @@ findings! {
         command: "kubectl top pods{in_namespace} --containers",
     }
     TaskLeak Process Warning Ticket {
-        meaning: "The number of goroutines or threads of the operator grows without end.",
+        meaning: "The number of goroutines or threads of the operator grows without bound.",
         title: "leaking goroutines or threads",
         near_miss: "A burst of work, after which they end, or growth with the number of objects.",
         evidence: ["instance", "type", "tasks", "per_hour", "rise", "window", "top_growth"],
@@ -656,7 +656,7 @@ findings! {
         command: "kubectl top pods{in_namespace} --containers",
     }
     FileDescriptorLeak Process Warning Ticket {
-        meaning: "The number of open file descriptors of the operator grows without end, or is close to its limit.",
+        meaning: "The number of open file descriptors of the operator grows without bound, or is close to its limit.",
         title: "leaking file descriptors",
         near_miss: "A burst of connections that are closed again.",
         evidence: ["instance", "descriptors", "limit", "rise", "window", "exhausted_in"],

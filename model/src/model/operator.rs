@@ -31,7 +31,7 @@ mod restarts; // its restarts
 mod review; // collects all conclusions
 mod scaled_to_zero; // while it is scaled to zero
 mod usual; // how long its reconciles take
-mod trends; // signals that may grow without end
+mod trends; // signals that may grow without bound
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;

@@ -102,7 +102,7 @@ impl Levels {
 
 impl Swing {
     /// Adds a sample, and notes the levels that turn out to be normal. `grows` tells whether the
-    /// signal is suspected to grow without end; a pause does not make its level normal.
+    /// signal is suspected to grow without bound; a pause does not make its level normal.
     pub fn sample(&mut self, at: Timestamp, value: f64, grows: bool, levels: &mut Levels) {
         let bucket = at.0.div_euclid(BUCKET.0);
         match &mut self.current {

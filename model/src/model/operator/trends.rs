@@ -1,4 +1,4 @@
-//! The signals of the operator's processes that may grow without end: memory, tasks and file
+//! The signals of the operator's processes that may grow without bound: memory, tasks and file
 //! descriptors.
 //!
 //! Each sample of a process feeds its trends. All conclusions come from samples, so none needs a
