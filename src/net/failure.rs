@@ -202,7 +202,7 @@ pub(crate) fn layers(error: &(dyn Error + 'static)) -> String {
     // The outermost layer only names the library.
     let mut layer = error.source().or(Some(error));
     while let Some(error) = layer {
-        if let Some(text) = without_secrets(error) {
+        if let Some(text) = without_secrets(error).or_else(|| without_tls(error)) {
             words.push(text);
             break;
         }
@@ -253,6 +253,18 @@ fn without_secrets(error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
+/// The replacement for the text of rustls about a server that answers a handshake in plain text.
+fn without_tls(error: &(dyn Error + 'static)) -> Option<String> {
+    let inside = error.downcast_ref::<std::io::Error>().and_then(|io| io.get_ref());
+    let inside = inside.map_or(error, |inside| inside as &(dyn Error + 'static));
+    let is_plain = matches!(
+        inside.downcast_ref::<rustls::Error>()?,
+        rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType)
+    );
+
+    is_plain.then(|| "the server does not speak TLS; use http:// instead of https://".to_owned())
+}
+
 /// The first line of an error. Further lines may quote the file, and a kubeconfig contains tokens.
 pub(crate) fn first_line(error: &dyn std::fmt::Display) -> String {
     error.to_string().lines().next().unwrap_or_default().to_owned()
@@ -273,6 +285,16 @@ mod tests {
 
         assert_eq!(failure.cause, Cause::Tls);
         assert_eq!(failure.detail, "invalid peer certificate: UnknownIssuer");
+    }
+
+    #[test]
+    fn a_server_without_tls_is_named_in_plain_words() {
+        let plain = rustls::Error::InvalidMessage(rustls::InvalidMessage::InvalidContentType);
+        let wrapped = io::Error::new(io::ErrorKind::InvalidData, plain);
+        let failure = Failure::client(&kube::Error::Service(Box::new(wrapped)));
+
+        assert_eq!(failure.cause, Cause::Tls);
+        assert_eq!(failure.detail, "the server does not speak TLS; use http:// instead of https://");
     }
 
     #[test]
