@@ -391,3 +391,24 @@ fn a_running_loopwatch_says_what_it_watches_and_who_scrapes_it() {
 
     assert!(running::checks("{}").is_err() && running::checks("<html>").is_err());
 }
+
+/// High: somebody with a Prometheus object in their own namespace chooses its selector, whose labels the
+/// API server does not check. Expected: each command is one command in a shell, whatever the names.
+/// Actual: the label is part of a command that doctor tells the administrator to run.
+#[test]
+fn a_hostile_label_adds_nothing_to_a_command() {
+    let mut surroundings = in_order();
+    for value in ["x; touch /tmp/owned #", "$(touch /tmp/owned)", "x\ntouch /tmp/owned"] {
+        let hostile = json!([{"metadata": {"namespace": "tenant", "name": "k8s"},
+            "spec": {"podMonitorSelector": {"matchLabels": {"release": value}},
+                "podMonitorNamespaceSelector": {}, "ruleSelector": {"matchLabels": {}},
+                "ruleNamespaceSelector": {}}}]);
+        surroundings.prometheuses.items = objects("Prometheus", hostile);
+
+        for command in checks(&surroundings).into_iter().flat_map(|check| check.commands) {
+            let unquoted: String = command.split('\'').step_by(2).collect();
+            let is_safe = !unquoted.contains([';', '$', '\n', '`', '|', '&', '#']);
+            assert!(is_safe, "{command:?}");
+        }
+    }
+}
