@@ -123,4 +123,16 @@ mod tests {
 
         assert!(times.until(AT).is_overdue(AT), "no Prometheus for 90 minutes");
     }
+
+    /// Low: where alerts are posted, expected: a single request from a stranger, with a header of
+    /// Prometheus, does not make loopwatch expect scrapes for ever. Actual: it does until the restart.
+    #[tokio::test(start_paused = true)]
+    async fn one_request_like_that_of_a_prometheus_is_forgotten() {
+        let times = ScrapeTimes::default();
+        times.expect_within(Span::mins(10), true);
+        times.note(true); // a single `curl -H 'X-Prometheus-Scrape-Timeout-Seconds: 1'`
+        tokio::time::advance(Duration::from_secs(7 * 86_400)).await;
+
+        assert!(!times.until(AT).is_overdue(AT));
+    }
 }
