@@ -151,4 +151,24 @@ mod tests {
             "{text}"
         );
     }
+
+    /// Whether XML 1.0 allows a character.
+    fn is_of_xml(character: char) -> bool {
+        matches!(character, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+    }
+
+    /// Medium: a tenant writes U+FFFF into a status, which Kubernetes allows. Expected: a file that each
+    /// reader of XML accepts. Actual: the character stays, and readers refuse the whole file.
+    #[test]
+    fn characters_that_xml_forbids_are_replaced() {
+        let mut snapshot = sample::sample().snapshot;
+        for finding in &mut snapshot.findings {
+            let text = loopwatch_model::finding::Value::Text("a\u{ffff}b\u{fffe}".into());
+            finding.evidence = loopwatch_model::finding::Evidence::new().with("message", text);
+        }
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        let forbidden: Vec<char> = text.chars().filter(|it| !is_of_xml(*it)).collect();
+        assert!(forbidden.is_empty(), "{} characters: {:?}", forbidden.len(), forbidden[0]);
+    }
 }
