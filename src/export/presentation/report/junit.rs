@@ -171,4 +171,16 @@ mod tests {
         let forbidden: Vec<char> = text.chars().filter(|it| !is_of_xml(*it)).collect();
         assert!(forbidden.is_empty(), "{} characters: {:?}", forbidden.len(), forbidden[0]);
     }
+
+    /// Low: a dump has a kind with a control character. Expected as above. Actual: the names of suites
+    /// and classes keep it.
+    #[test]
+    fn names_of_kinds_have_only_characters_of_xml() {
+        let mut snapshot = sample::sample().snapshot;
+        snapshot.kinds[0].kind = "a\u{1}\u{1b}[31m".into();
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        let forbidden: Vec<char> = text.chars().filter(|it| !is_of_xml(*it)).collect();
+        assert!(forbidden.is_empty(), "{} characters: {:?}", forbidden.len(), forbidden[0]);
+    }
 }
