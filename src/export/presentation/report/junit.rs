@@ -183,4 +183,18 @@ mod tests {
         let forbidden: Vec<char> = text.chars().filter(|it| !is_of_xml(*it)).collect();
         assert!(forbidden.is_empty(), "{} characters: {:?}", forbidden.len(), forbidden[0]);
     }
+
+    /// Medium: expected: a kind that nobody could list is no passed test. Actual: it passes, so that a
+    /// pipeline without permissions is green.
+    #[test]
+    fn a_kind_that_was_not_listed_is_no_passed_test() {
+        let mut snapshot = sample::sample().snapshot;
+        snapshot.findings.clear();
+        for kind in &mut snapshot.kinds {
+            kind.watches.iter_mut().for_each(|watch| watch.synced = false);
+        }
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        assert!(text.matches("name=\"no findings\"").count() <= 1, "{text}");
+    }
 }
