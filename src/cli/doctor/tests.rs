@@ -412,3 +412,37 @@ fn a_hostile_label_adds_nothing_to_a_command() {
         }
     }
 }
+
+/// Medium: somebody has fifty workloads with a container named loopwatch in a namespace that comes first.
+/// Expected: doctor says that it has not looked at the Pods of the others. Actual: it says that they have
+/// no Pod, which is a problem with exit code 1.
+#[tokio::test]
+async fn workloads_whose_pods_were_not_read_are_no_problem() {
+    use loopwatch_testbed::standin::{Reply, answer, client};
+
+    let all: Vec<Value> = (0..51)
+        .map(|number| workload(&format!("op-{number:02}"), &json!({}), &loopwatch("reg/loopwatch:1")))
+        .collect();
+    let client = client(move |request| {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let name = query.split("labelSelector=app%3D").nth(1).unwrap_or_default();
+        let items = match path.rsplit('/').next() {
+            Some("deployments") => json!(all),
+            Some("pods") => json!([{"metadata": {"namespace": "shop", "name": format!("{name}-1"),
+                    "labels": {"app": name}},
+                "spec": {"initContainers": loopwatch("reg/loopwatch:1")},
+                "status": {"initContainerStatuses": [{"name": "loopwatch", "state":
+                    {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}}]),
+            _ => json!([]),
+        };
+        let body = json!({"metadata": {}, "items": items}).to_string();
+        answer(Reply::Response(200, vec![], body))
+    });
+
+    let cluster = crate::sources::testing::cluster(client);
+    let surroundings = Surroundings::read(&cluster, None).await;
+    let of_sidecar = super::installed::checks(&surroundings, "all namespaces");
+    let problems: Vec<&Check> =
+        of_sidecar.iter().filter(|check| check.state == CheckState::Problem).collect();
+    assert!(of_sidecar.len() >= 51 && problems.is_empty(), "{problems:?}");
+}
