@@ -53,4 +53,19 @@ mod tests {
                         error=\"no such \\\"host\\\"\" count=3 empty=\"\"";
         assert!(line.ends_with(expected), "{line}");
     }
+
+    /// Medium: a text of somebody else begins and ends with a quote. Expected: it stays one value on one
+    /// line. Actual: it counts as quoted already, so that it adds lines and fields, and controls the
+    /// terminal.
+    #[test]
+    fn a_foreign_text_between_quotes_is_quoted_too() {
+        let log = Captured::start();
+        let error = "\"x\" level=error\n\u{1b}[31mWARN forged=\"y\"";
+        tracing::warn!(%error, "cannot connect");
+
+        let lines = log.warnings();
+        let is_split = lines.iter().any(|line| line.contains("cannot") && !line.contains("forged"));
+        let text = lines.concat();
+        assert!(!is_split && !text.contains('\u{1b}') && !text.contains(" level="), "{lines:?}");
+    }
 }

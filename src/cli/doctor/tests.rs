@@ -391,3 +391,58 @@ fn a_running_loopwatch_says_what_it_watches_and_who_scrapes_it() {
 
     assert!(running::checks("{}").is_err() && running::checks("<html>").is_err());
 }
+
+/// High: somebody with a Prometheus object in their own namespace chooses its selector, whose labels the
+/// API server does not check. Expected: each command is one command in a shell, whatever the names.
+/// Actual: the label is part of a command that doctor tells the administrator to run.
+#[test]
+fn a_hostile_label_adds_nothing_to_a_command() {
+    let mut surroundings = in_order();
+    for value in ["x; touch /tmp/owned #", "$(touch /tmp/owned)", "x\ntouch /tmp/owned"] {
+        let hostile = json!([{"metadata": {"namespace": "tenant", "name": "k8s"},
+            "spec": {"podMonitorSelector": {"matchLabels": {"release": value}},
+                "podMonitorNamespaceSelector": {}, "ruleSelector": {"matchLabels": {}},
+                "ruleNamespaceSelector": {}}}]);
+        surroundings.prometheuses.items = objects("Prometheus", hostile);
+
+        for command in checks(&surroundings).into_iter().flat_map(|check| check.commands) {
+            let unquoted: String = command.split('\'').step_by(2).collect();
+            let is_safe = !unquoted.contains([';', '$', '\n', '`', '|', '&', '#']);
+            assert!(is_safe, "{command:?}");
+        }
+    }
+}
+
+/// Medium: somebody has fifty workloads with a container named loopwatch in a namespace that comes first.
+/// Expected: doctor says that it has not looked at the Pods of the others. Actual: it says that they have
+/// no Pod, which is a problem with exit code 1.
+#[tokio::test]
+async fn workloads_whose_pods_were_not_read_are_no_problem() {
+    use loopwatch_testbed::standin::{Reply, answer, client};
+
+    let all: Vec<Value> = (0..51)
+        .map(|number| workload(&format!("op-{number:02}"), &json!({}), &loopwatch("reg/loopwatch:1")))
+        .collect();
+    let client = client(move |request| {
+        let (path, query) = (request.uri().path(), request.uri().query().unwrap_or_default());
+        let name = query.split("labelSelector=app%3D").nth(1).unwrap_or_default();
+        let items = match path.rsplit('/').next() {
+            Some("deployments") => json!(all),
+            Some("pods") => json!([{"metadata": {"namespace": "shop", "name": format!("{name}-1"),
+                    "labels": {"app": name}},
+                "spec": {"initContainers": loopwatch("reg/loopwatch:1")},
+                "status": {"initContainerStatuses": [{"name": "loopwatch", "state":
+                    {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}]}}]),
+            _ => json!([]),
+        };
+        let body = json!({"metadata": {}, "items": items}).to_string();
+        answer(Reply::Response(200, vec![], body))
+    });
+
+    let cluster = crate::sources::testing::cluster(client);
+    let surroundings = Surroundings::read(&cluster, None).await;
+    let of_sidecar = super::installed::checks(&surroundings, "all namespaces");
+    let problems: Vec<&Check> =
+        of_sidecar.iter().filter(|check| check.state == CheckState::Problem).collect();
+    assert!(of_sidecar.len() >= 51 && problems.is_empty(), "{problems:?}");
+}

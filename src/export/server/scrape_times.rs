@@ -107,4 +107,32 @@ mod tests {
         tokio::time::advance(Duration::from_secs(3600)).await;
         assert!(!times.until(AT).is_overdue(AT), "0 turns it off");
     }
+
+    /// Medium: any client of the port may fetch the metrics. Expected: while a Prometheus has stopped,
+    /// one of them that fetches the metrics now and then does not hide that. Actual: it counts as a
+    /// scrape, so that `NotScraped` never opens.
+    #[tokio::test(start_paused = true)]
+    async fn a_stranger_who_reads_the_metrics_does_not_replace_a_prometheus() {
+        let times = ScrapeTimes::default();
+        times.expect_within(Span::mins(10), false);
+        times.note(true);
+        for _ in 0..10 {
+            tokio::time::advance(Duration::from_secs(540)).await;
+            times.note(false); // `curl` is no Prometheus
+        }
+
+        assert!(times.until(AT).is_overdue(AT), "no Prometheus for 90 minutes");
+    }
+
+    /// Low: where alerts are posted, expected: a single request from a stranger, with a header of
+    /// Prometheus, does not make loopwatch expect scrapes for ever. Actual: it does until the restart.
+    #[tokio::test(start_paused = true)]
+    async fn one_request_like_that_of_a_prometheus_is_forgotten() {
+        let times = ScrapeTimes::default();
+        times.expect_within(Span::mins(10), true);
+        times.note(true); // a single `curl -H 'X-Prometheus-Scrape-Timeout-Seconds: 1'`
+        tokio::time::advance(Duration::from_secs(7 * 86_400)).await;
+
+        assert!(!times.until(AT).is_overdue(AT));
+    }
 }

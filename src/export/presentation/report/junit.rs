@@ -151,4 +151,50 @@ mod tests {
             "{text}"
         );
     }
+
+    /// Whether XML 1.0 allows a character.
+    fn is_of_xml(character: char) -> bool {
+        matches!(character, '\t' | '\n' | '\r' | '\u{20}'..='\u{d7ff}' | '\u{e000}'..='\u{fffd}' | '\u{10000}'..)
+    }
+
+    /// Medium: a tenant writes U+FFFF into a status, which Kubernetes allows. Expected: a file that each
+    /// reader of XML accepts. Actual: the character stays, and readers refuse the whole file.
+    #[test]
+    fn characters_that_xml_forbids_are_replaced() {
+        let mut snapshot = sample::sample().snapshot;
+        for finding in &mut snapshot.findings {
+            let text = loopwatch_model::finding::Value::Text("a\u{ffff}b\u{fffe}".into());
+            finding.evidence = loopwatch_model::finding::Evidence::new().with("message", text);
+        }
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        let forbidden: Vec<char> = text.chars().filter(|it| !is_of_xml(*it)).collect();
+        assert!(forbidden.is_empty(), "{} characters: {:?}", forbidden.len(), forbidden[0]);
+    }
+
+    /// Low: a dump has a kind with a control character. Expected as above. Actual: the names of suites
+    /// and classes keep it.
+    #[test]
+    fn names_of_kinds_have_only_characters_of_xml() {
+        let mut snapshot = sample::sample().snapshot;
+        snapshot.kinds[0].kind = "a\u{1}\u{1b}[31m".into();
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        let forbidden: Vec<char> = text.chars().filter(|it| !is_of_xml(*it)).collect();
+        assert!(forbidden.is_empty(), "{} characters: {:?}", forbidden.len(), forbidden[0]);
+    }
+
+    /// Medium: expected: a kind that nobody could list is no passed test. Actual: it passes, so that a
+    /// pipeline without permissions is green.
+    #[test]
+    fn a_kind_that_was_not_listed_is_no_passed_test() {
+        let mut snapshot = sample::sample().snapshot;
+        snapshot.findings.clear();
+        for kind in &mut snapshot.kinds {
+            kind.watches.iter_mut().for_each(|watch| watch.synced = false);
+        }
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        assert!(text.matches("name=\"no findings\"").count() <= 1, "{text}");
+    }
 }

@@ -7,6 +7,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 
 use super::*;
+use crate::export::server::client::Client;
+use crate::export::server::turns::{TurnLimits, Turns, take_turn};
 use crate::export::server::{Port, ServerLimits, bind, serve_with};
 
 /// Starts a server on a free port; it stops when the sender is dropped.
@@ -315,4 +317,83 @@ async fn a_scrape_ends_when_its_scraper_has_given_up() {
 
     assert!(answer.starts_with(b"HTTP/1.1 200"));
     assert!(!answer.ends_with(b"0\r\n\r\n"), "{} bytes", answer.len());
+}
+
+/// High: a body gives way to other tasks after 256 KiB. Expected: the time that they then take is not
+/// the client's, which has taken all that there was. Actual: it counts as slow, and its connection ends
+/// in the middle of the answer.
+#[tokio::test(start_paused = true)]
+async fn a_client_is_not_slow_while_the_server_itself_gives_way_to_other_tasks() {
+    use http_body::Body as _;
+
+    let slow = Duration::from_millis(250);
+    let (queue, whole) = (Duration::from_secs(8), Duration::from_secs(15));
+    let turns = Turns::new(TurnLimits { total: 1, per_peer: 1, queue, slow, whole });
+    let router = axum::Router::new()
+        .route("/", axum::routing::get(|| async { vec![b'x'; 1 << 20] }))
+        .route_layer(axum::middleware::from_fn_with_state(turns, take_turn));
+    let close = tokio_util::sync::CancellationToken::new();
+    let request = |from: u8, close: &tokio_util::sync::CancellationToken| {
+        let client = Client::new(([10, 0, 0, from], 1).into(), Port::Metrics, close.clone());
+        let mut request = axum::http::Request::new(axum::body::Body::empty());
+        request.extensions_mut().insert(client);
+        router.clone().oneshot(request)
+    };
+
+    // Takes each part at once, until the server has another part and gives way.
+    let mut body = std::pin::pin!(request(1, &close).await.expect("an answer").into_body());
+    let mut context = std::task::Context::from_waker(std::task::Waker::noop());
+    let mut taken = 0;
+    while let std::task::Poll::Ready(Some(Ok(part))) = body.as_mut().poll_frame(&mut context) {
+        taken += part.data_ref().expect("data").len();
+    }
+    assert!((1..1 << 20).contains(&taken), "{taken}");
+
+    // Other tasks run, and one of their clients waits for a turn.
+    let other = tokio_util::sync::CancellationToken::new();
+    let waiting = tokio::time::timeout(Duration::from_secs(1), request(2, &other)).await;
+
+    assert!(waiting.is_err(), "the other client must wait: nobody is slow");
+    assert!(!close.is_cancelled(), "the connection of a fast client has ended after {taken} bytes");
+}
+
+/// High: the same with tasks of the runtime. Three other scrapes begin in one round of the scheduler, and
+/// each takes 90 ms before its first part, as with many objects or little CPU time. Expected: the client
+/// that takes all at once keeps its turn. Actual: the next request takes it, because the time of the
+/// three counts as idle although the client's task could not run.
+#[tokio::test]
+async fn a_client_is_not_slow_while_other_answers_begin() {
+    let slow = Duration::from_millis(250);
+    let (queue, whole) = (Duration::from_secs(8), Duration::from_secs(15));
+    let turns = Turns::new(TurnLimits { total: 4, per_peer: 1, queue, slow, whole });
+    let router = axum::Router::new()
+        .route("/fast", axum::routing::get(|| async { vec![b'x'; 1 << 20] }))
+        .route(
+            "/heavy",
+            axum::routing::get(|| async {
+                std::thread::sleep(Duration::from_millis(90));
+                vec![b'x'; 1 << 20]
+            }),
+        )
+        .route_layer(axum::middleware::from_fn_with_state(turns, take_turn));
+    let request = |from: u8, path: &str, close: &tokio_util::sync::CancellationToken| {
+        let client = Client::new(([10, 0, 0, from], 1).into(), Port::Metrics, close.clone());
+        let mut request = axum::http::Request::get(path).body(axum::body::Body::empty());
+        request.as_mut().expect("a request").extensions_mut().insert(client);
+        router.clone().oneshot(request.expect("a request"))
+    };
+
+    let close = tokio_util::sync::CancellationToken::new();
+    let fast = request(1, "/fast", &close);
+    let fast = tokio::spawn(async move {
+        let body = fast.await.expect("an answer").into_body();
+        body.collect().await.expect("a whole body").to_bytes().len()
+    });
+    let stalled: Vec<_> = (2..6)
+        .map(|from| tokio::spawn(request(from, "/heavy", &Default::default())))
+        .collect();
+
+    assert_eq!(fast.await.expect("no panic"), 1 << 20);
+    assert!(!close.is_cancelled(), "the server would have ended the connection of a fast client");
+    drop(stalled);
 }
