@@ -348,7 +348,8 @@ pub(crate) fn fnv<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
 
 /// Quotes `text` as one shell word. People paste these commands into a shell, and a name in a
 /// recording from an untrusted source must not inject a command.
-fn shell_word(text: &str) -> String {
+#[must_use]
+pub fn shell_word(text: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
     if !text.starts_with('-') && text.chars().all(plain) {
         return text.to_owned();

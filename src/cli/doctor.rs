@@ -8,8 +8,12 @@ mod running; // what a running loopwatch says about itself
 #[cfg(test)]
 mod tests;
 
+use std::time::Duration;
+
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
+use loopwatch_model::time::Span;
+use tokio::time::timeout;
 
 use super::connection::ConnectionFlags;
 use super::server::{self, ServerUrl};
@@ -38,6 +42,9 @@ pub(super) struct DoctorArgs {
     /// those of the Pod's account
     #[arg(long, value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
     operator: Option<OperatorName>,
+    /// How long to wait for all answers of the API server
+    #[arg(long, value_name = "DURATION", default_value = "1m", value_parser = Span::parse)]
+    timeout: Span,
     /// Output format: table, json, yaml or markdown
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
@@ -71,7 +78,15 @@ Exit codes: 0 if there is no problem, 1 if there is one, 2 if doctor cannot reac
 the server, 64 if the command line is invalid.";
 
 pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
-    let (checks, facts) = app::runtime()?.block_on(look(&args))?;
+    let (checks, facts) = app::runtime()?.block_on(async {
+        let within = Duration::from_millis(args.timeout.0.unsigned_abs());
+        timeout(within, look(&args)).await.unwrap_or_else(|_| {
+            anyhow::bail!(
+                "the API server has not answered everything within {}; see --timeout and --namespace",
+                args.timeout
+            )
+        })
+    })?;
     super::print(&match args.output {
         format if format.is_for_programs() => {
             format.convert(&serde_json::to_string(&json::doctor(&checks))?)?

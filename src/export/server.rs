@@ -11,6 +11,7 @@ mod exporter; // what all handlers share
 mod access; // what the port requires of its clients
 mod accept; // connections, limited in duration
 mod api; // the JSON API
+mod backpressure; // whether a connection waits for its client
 mod client; // of a connection
 mod connections; // open connections, limited in number
 pub(crate) mod fuzzing; // entry points of the fuzz targets

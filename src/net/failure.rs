@@ -294,7 +294,10 @@ mod tests {
         let failure = Failure::client(&kube::Error::Service(Box::new(wrapped)));
 
         assert_eq!(failure.cause, Cause::Tls);
-        assert_eq!(failure.detail, "the server does not speak TLS; use http:// instead of https://");
+        assert_eq!(
+            failure.detail,
+            "the server does not speak TLS; use http:// instead of https://"
+        );
     }
 
     #[test]

@@ -85,7 +85,7 @@ fn running(surroundings: &Surroundings, workload: &Workload) -> Check {
     match pods.iter().filter(|pod| pod.loopwatch().is_some()).count() {
         0 if !surroundings.pods.left_out.is_empty() => check(
             CheckState::Unknown,
-            format!("{name} has a loopwatch container, but the account may not list Pods."),
+            format!("{name} has a loopwatch container, but its Pods are not visible."),
         ),
         0 if workload.spec.replicas == Some(0) => {
             check(CheckState::Off, format!("{name} has a loopwatch container, and 0 replicas."))

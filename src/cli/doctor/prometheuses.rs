@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::core::Selector;
+use loopwatch_model::finding::shell_word;
 
 use super::unknown;
 use crate::export::view::{Check, CheckState, Topic};
@@ -269,7 +270,7 @@ fn advice(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// The labels that an object lacks, as arguments of `kubectl label`; empty if labels alone do not
+/// The labels that an object lacks, as arguments of `kubectl label`: a selector may contain any text; empty if labels alone do not
 /// suffice.
 fn missing(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> String {
     if selector.match_expressions.iter().flatten().next().is_some() {
@@ -279,9 +280,9 @@ fn missing(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> Strin
     let wanted = selector.match_labels.iter().flatten();
     let lacking = wanted.filter(|(name, value)| labels.get(*name) != Some(value));
     lacking
-        .map(|(name, value)| match labels.contains_key(name) {
-            true => format!("--overwrite {name}={value}"),
-            false => format!("{name}={value}"),
+        .map(|(name, value)| {
+            let label = format!("{}={}", shell_word(name), shell_word(value));
+            if labels.contains_key(name) { format!("--overwrite {label}") } else { label }
         })
         .collect::<Vec<_>>()
         .join(" ")

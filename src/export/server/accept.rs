@@ -24,6 +24,7 @@ use tower::ServiceExt as _;
 use tracing::{debug, warn};
 
 use super::access::Encryption;
+use super::backpressure::Backpressure;
 use super::client::{Client, Transport};
 use super::connections::{Activity, Connections};
 use super::exporter::Exporter;
@@ -129,20 +130,21 @@ async fn accept(listener: &TcpListener) -> (TcpStream, SocketAddr) {
 async fn encrypt(
     stream: TcpStream,
     encryption: Encryption,
+    backpressure: &Backpressure,
 ) -> io::Result<(Box<dyn Stream>, Transport)> {
     let _ = stream.set_nodelay(true); // affects only latency
     let Encryption::Required(config) = encryption else {
-        return Ok((Box::new(stream), Transport::Plain));
+        return Ok((Box::new(backpressure.of(stream)), Transport::Plain));
     };
 
     let mut first = [0];
     stream.peek(&mut first).await?;
     if first != [TLS_HANDSHAKE] {
-        return Ok((Box::new(stream), Transport::Plain));
+        return Ok((Box::new(backpressure.of(stream)), Transport::Plain));
     }
 
     let config = config.ok_or_else(|| io::Error::other("there is no certificate yet"))?;
-    let stream = TlsAcceptor::from(config).accept(stream).await?;
+    let stream = TlsAcceptor::from(config).accept(backpressure.of(stream)).await?;
     let has_certificate = stream.get_ref().1.peer_certificates().is_some();
     Ok((Box::new(stream), Transport::Tls { has_certificate }))
 }
@@ -156,9 +158,9 @@ async fn connection(
     limits: ServerLimits,
     mut stopping: watch::Receiver<bool>,
 ) {
-    let (peer, close) = (client.peer(), client.close());
-    let (stream, transport) = match timeout(limits.request_head, encrypt(stream, encryption)).await
-    {
+    let (peer, close, backpressure) = (client.peer(), client.close(), client.backpressure());
+    let encrypted = encrypt(stream, encryption, &backpressure);
+    let (stream, transport) = match timeout(limits.request_head, encrypted).await {
         Ok(Ok(encrypted)) => encrypted,
         Ok(Err(error)) => return debug!(%peer, %error, "connection ended before TLS began"),
         Err(_) => return debug!(%peer, "connection closed: TLS did not begin in time"),

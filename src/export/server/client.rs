@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr};
 
 use tokio_util::sync::CancellationToken;
 
+use super::backpressure::Backpressure;
 use super::policy::Port;
 
 /// The client of a connection; an extension of every request.
@@ -13,6 +14,7 @@ pub(super) struct Client {
     /// The port that accepted the connection.
     port: Port,
     transport: Transport,
+    backpressure: Backpressure,
     close: CancellationToken,
 }
 
@@ -37,7 +39,8 @@ impl Default for Client {
 impl Client {
     /// The client at this address. `close` closes the connection.
     pub(super) fn new(address: SocketAddr, port: Port, close: CancellationToken) -> Self {
-        Self { address, port, transport: Transport::Plain, close }
+        let (transport, backpressure) = (Transport::Plain, Backpressure::default());
+        Self { address, port, transport, backpressure, close }
     }
 
     /// The same client, connected in this way.
@@ -56,6 +59,11 @@ impl Client {
 
     pub(super) fn peer(&self) -> IpAddr {
         self.address.ip()
+    }
+
+    /// Whether the connection waits for the client to read.
+    pub(super) fn backpressure(&self) -> Backpressure {
+        self.backpressure.clone()
     }
 
     /// Closes the connection when it is cancelled.

@@ -19,14 +19,20 @@ pub(crate) struct ScrapeTimes {
 struct State {
     /// The end of the last complete one.
     last: Option<Instant>,
-    /// Whether a Prometheus was among the clients.
-    by_prometheus: bool,
+    /// The end of the last complete one by a Prometheus.
+    last_by_prometheus: Option<Instant>,
+    /// Whether a Prometheus has come back in time. Its scrapes alone count then: anybody may read the
+    /// metrics now and then, and that does not replace it. A single request proves nothing.
+    comes_back: bool,
     /// The longest time without a scrape; `None` if nobody has to scrape.
     expected_within: Option<Span>,
     /// Whether loopwatch reaches people in another way, so that it expects scrapes only once a
     /// Prometheus has begun with them.
     reports_otherwise: bool,
 }
+
+/// The shortest interval between two scrapes of one Prometheus.
+const SOONEST: Span = Span::secs(1);
 
 impl Default for ScrapeTimes {
     fn default() -> Self {
@@ -44,20 +50,27 @@ impl ScrapeTimes {
 
     /// Notes that somebody has read all metrics.
     pub(crate) fn note(&self, by_prometheus: bool) {
-        let mut state = lock(&self.state);
-        state.last = Some(Instant::now());
-        state.by_prometheus |= by_prometheus;
+        let (mut state, now) = (lock(&self.state), Instant::now());
+        state.last = Some(now);
+        if !by_prometheus {
+            return;
+        }
+
+        let within = state.expected_within.unwrap_or(Span::ZERO);
+        let passed = state.last_by_prometheus.replace(now).map(|last| Span::from(now - last));
+        state.comes_back |= passed.is_some_and(|passed| passed >= SOONEST && passed <= within);
     }
 
     /// The scrapes until now, which is `at` by another clock.
     pub(super) fn until(&self, at: Timestamp) -> Scrapes {
         let before = |instant: Instant| at.before(instant.elapsed().into());
         let state = lock(&self.state);
-        let is_expected = state.by_prometheus || !state.reports_otherwise;
+        let is_expected = state.comes_back || !state.reports_otherwise;
+        let last = if state.comes_back { state.last_by_prometheus } else { state.last };
 
         Scrapes {
             since: before(self.began),
-            last: state.last.map(before),
+            last: last.map(before),
             expected_within: state.expected_within.filter(|_| is_expected),
         }
     }
@@ -101,6 +114,10 @@ mod tests {
         assert_eq!(times.until(AT).expected_within, None);
 
         times.note(true);
+        assert_eq!(times.until(AT).expected_within, None, "a single request");
+
+        tokio::time::advance(Duration::from_secs(30)).await;
+        times.note(true);
         assert_eq!(times.until(AT).expected_within, Some(Span::mins(10)));
 
         times.expect_within(Span::ZERO, false);
@@ -108,13 +125,13 @@ mod tests {
         assert!(!times.until(AT).is_overdue(AT), "0 turns it off");
     }
 
-    /// Medium: any client of the port may fetch the metrics. Expected: while a Prometheus has stopped,
-    /// one of them that fetches the metrics now and then does not hide that. Actual: it counts as a
-    /// scrape, so that `NotScraped` never opens.
+    /// Any client of the port may fetch the metrics.
     #[tokio::test(start_paused = true)]
     async fn a_stranger_who_reads_the_metrics_does_not_replace_a_prometheus() {
         let times = ScrapeTimes::default();
         times.expect_within(Span::mins(10), false);
+        times.note(true);
+        tokio::time::advance(Duration::from_secs(30)).await;
         times.note(true);
         for _ in 0..10 {
             tokio::time::advance(Duration::from_secs(540)).await;
@@ -124,8 +141,6 @@ mod tests {
         assert!(times.until(AT).is_overdue(AT), "no Prometheus for 90 minutes");
     }
 
-    /// Low: where alerts are posted, expected: a single request from a stranger, with a header of
-    /// Prometheus, does not make loopwatch expect scrapes for ever. Actual: it does until the restart.
     #[tokio::test(start_paused = true)]
     async fn one_request_like_that_of_a_prometheus_is_forgotten() {
         let times = ScrapeTimes::default();

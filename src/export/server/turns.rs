@@ -18,9 +18,10 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use http_body::{Frame, SizeHint};
 use tokio::sync::Notify;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
+use super::backpressure::Backpressure;
 use super::client::Client;
 use crate::lock::lock;
 
@@ -58,7 +59,7 @@ struct Responses {
     waiting: Vec<(u64, IpAddr)>,
     /// How many requests there have been.
     requests: u64,
-    /// When a request that waits last looked for slow clients.
+    /// When the task that looks for slow clients last did. It runs only while requests wait.
     looked: Option<Instant>,
 }
 
@@ -68,8 +69,10 @@ struct Open {
     peer: IpAddr,
     /// When the client last took a part.
     taken: Instant,
-    /// For how long requests have seen since then that it takes none.
+    /// For how long it has been seen since then to take none.
     idle: Duration,
+    /// Whether the connection waits for the client.
+    backpressure: Backpressure,
     /// Closes its connection.
     close: CancellationToken,
     /// The number of its request.
@@ -120,7 +123,7 @@ const PART: usize = 64 * 1024;
 /// of a connection, which may be several megabytes, would stop all others meanwhile.
 const YIELD_AFTER: usize = 4 * PART;
 
-/// Time between two looks for slow clients while a request waits.
+/// Time between two looks for slow clients while requests wait.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 /// Handles a request when its turn has come, and ends the turn with the response.
@@ -161,7 +164,7 @@ impl Turns {
                 return turn;
             }
 
-            let _ = timeout(LOOK_EVERY, self.0.freed.notified()).await;
+            self.0.freed.notified().await;
         }
     }
 
@@ -170,8 +173,6 @@ impl Turns {
     fn take(&self, waiter: &Waiter, client: &Client, whole: Duration) -> Option<Turn> {
         let (limits, close) = (self.0.limits, client.close());
         let mut responses = lock(&self.0.responses);
-        responses.look();
-
         let (next, room) = responses.next(limits)?;
         if next != waiter.number {
             return None;
@@ -183,7 +184,8 @@ impl Turns {
 
         let (peer, number, taken) = (client.peer(), waiter.number, Instant::now());
         let (close_by, idle) = (close.clone(), Duration::ZERO);
-        responses.open.push(Open { peer, taken, idle, close: close_by, number });
+        let backpressure = client.backpressure();
+        responses.open.push(Open { peer, taken, idle, backpressure, close: close_by, number });
         Some(Turn { shared: Arc::clone(&self.0), number, _timer: close_after(whole, close) })
     }
 }
@@ -195,6 +197,11 @@ impl Waiter {
         let number = responses.requests;
 
         responses.waiting.push((number, peer));
+        if responses.looked.is_none() {
+            responses.looked = Some(Instant::now());
+            tokio::spawn(look_for_slow_clients(Arc::clone(shared)));
+        }
+
         Self { shared: Arc::clone(shared), number }
     }
 }
@@ -205,16 +212,38 @@ impl Drop for Waiter {
     }
 }
 
+/// Looks for slow clients as long as requests wait. This is a task of its own, not a part of the
+/// requests: between two of its turns, each connection has had one, in which its client could take
+/// what was ready. Several requests may begin between two turns of a connection, and each may take
+/// long to render its response.
+async fn look_for_slow_clients(shared: Arc<Shared>) {
+    loop {
+        sleep(LOOK_EVERY).await;
+
+        let has_waiting = lock(&shared.responses).look();
+        shared.freed.notify_waiters();
+        if !has_waiting {
+            return;
+        }
+    }
+}
+
 impl Responses {
-    /// Looks for how long clients have taken nothing. While this process, or the whole machine, had
-    /// no CPU time, no client could take anything, so the time between two looks counts only in part.
-    fn look(&mut self) {
+    /// Looks for how long clients have taken nothing although their connections wait for them. While
+    /// this process, or the whole machine, had no CPU time, no client could take anything, so the time between two looks
+    /// counts only in part. Returns whether requests wait.
+    fn look(&mut self) -> bool {
         let now = Instant::now();
         let passed = self.looked.replace(now).map_or(Duration::ZERO, |looked| now - looked);
-        for open in &mut self.open {
+        for open in self.open.iter_mut().filter(|open| open.backpressure.is_on()) {
             let idle = open.idle + passed.min(2 * LOOK_EVERY);
             open.idle = idle.min(now - open.taken);
         }
+
+        if self.waiting.is_empty() {
+            self.looked = None;
+        }
+        self.looked.is_some()
     }
 
     /// The request whose turn is next, and the room for its response. Peers with few requests go

@@ -3,9 +3,11 @@
 
 mod documents;
 
+use futures::{StreamExt as _, stream};
 use kube::core::Selector;
 use loopwatch_model::observation::Cause;
 use serde::de::DeserializeOwned;
+use tokio::join;
 
 pub(crate) use self::documents::{
     Container, ContainerState, Endpoint, MonitorSpec, Object, PORT, Pod, PrometheusSpec, Workload,
@@ -47,53 +49,90 @@ pub(crate) struct Part<T> {
 /// Limit on workloads whose Pods loopwatch reads.
 const MOST_WORKLOADS: usize = 50;
 
-impl Surroundings {
-    /// Reads everything. `namespace` limits workloads and Services; a monitor and a Prometheus may be
-    /// in any namespace.
-    pub(crate) async fn read(cluster: &Cluster, namespace: Option<&str>) -> Self {
-        let mut all = Self::default();
-        for (kind, resource) in [
-            ("Deployment", "deployments"),
-            ("StatefulSet", "statefulsets"),
-            ("DaemonSet", "daemonsets"),
-        ] {
-            all.workloads.add(part(cluster, "/apis/apps/v1", resource, kind, namespace).await);
-        }
-        all.read_pods(cluster).await;
+/// Lists of Pods that loopwatch reads at once.
+const AT_ONCE: usize = 8;
 
-        all.services = part(cluster, "/api/v1", "services", "Service", namespace).await;
-        all.namespaces = match self::all(cluster, "/api/v1/namespaces").await {
+impl Surroundings {
+    /// Reads everything, several kinds at a time. `namespace` limits workloads and Services; a monitor
+    /// and a Prometheus may be in any namespace.
+    pub(crate) async fn read(cluster: &Cluster, namespace: Option<&str>) -> Self {
+        const APPS: &str = "/apis/apps/v1";
+        const MONITORING: &str = "/apis/monitoring.coreos.com/v1";
+        const AGENTS: &str = "/apis/monitoring.coreos.com/v1alpha1";
+
+        let workloads = |resource, kind| part(cluster, APPS, resource, kind, namespace);
+        let monitoring = (
+            part(cluster, MONITORING, "podmonitors", "PodMonitor", None),
+            part(cluster, MONITORING, "servicemonitors", "ServiceMonitor", None),
+            part(cluster, MONITORING, "prometheusrules", "PrometheusRule", None),
+            part(cluster, MONITORING, "prometheuses", "Prometheus", None),
+            part(cluster, AGENTS, "prometheusagents", "PrometheusAgent", None),
+        );
+
+        let (mut workloads, stateful_sets, daemon_sets) = join!(
+            workloads("deployments", "Deployment"),
+            workloads("statefulsets", "StatefulSet"),
+            workloads("daemonsets", "DaemonSet"),
+        );
+        workloads.add(stateful_sets);
+        workloads.add(daemon_sets);
+
+        let (pods, services, namespaces) = join!(
+            pods(cluster, &workloads.items),
+            part(cluster, "/api/v1", "services", "Service", namespace),
+            all(cluster, "/api/v1/namespaces"),
+        );
+        let namespaces = match namespaces {
             Ok(items) => Part { items, ..Part::default() },
             Err(failure) => Part::failed(&failure, "namespaces"),
         };
 
-        let group = "/apis/monitoring.coreos.com/v1";
-        all.pod_monitors = part(cluster, group, "podmonitors", "PodMonitor", None).await;
-        all.service_monitors =
-            part(cluster, group, "servicemonitors", "ServiceMonitor", None).await;
-        all.rules = part(cluster, group, "prometheusrules", "PrometheusRule", None).await;
-        all.prometheuses = part(cluster, group, "prometheuses", "Prometheus", None).await;
-
-        let alpha = "/apis/monitoring.coreos.com/v1alpha1";
-        let agents = part(cluster, alpha, "prometheusagents", "PrometheusAgent", None).await;
+        let (pod_monitors, service_monitors, rules, mut prometheuses, agents) =
+            join!(monitoring.0, monitoring.1, monitoring.2, monitoring.3, monitoring.4);
         if agents.is_installed {
-            all.prometheuses.add(agents);
+            prometheuses.add(agents);
         }
-        all
+
+        Self {
+            workloads,
+            pods,
+            services,
+            namespaces,
+            pod_monitors,
+            service_monitors,
+            rules,
+            prometheuses,
+        }
+    }
+}
+
+/// Reads the Pods of the workloads with a loopwatch container, of up to [`MOST_WORKLOADS`].
+async fn pods(cluster: &Cluster, workloads: &[Workload]) -> Part<Pod> {
+    let with: Vec<&Workload> = workloads.iter().filter(|it| it.loopwatch().is_some()).collect();
+    let requests = with.iter().take(MOST_WORKLOADS).filter_map(|workload| {
+        let selector = Selector::try_from(workload.spec.selector.clone()).ok()?.to_string();
+        let namespace = percent_encode(&workload.metadata.namespace);
+        Some((format!("/api/v1/namespaces/{namespace}/pods"), selector))
+    });
+    let answers = requests.map(async |(path, selector)| selected(cluster, &path, &selector).await);
+
+    let mut pods = Part::default();
+    let mut answers = stream::iter(answers).buffered(AT_ONCE);
+    while let Some(answer) = answers.next().await {
+        pods.add(match answer {
+            Ok(items) => Part { items, ..Part::default() },
+            Err(failure) => Part::failed(&failure, "pods"),
+        });
     }
 
-    async fn read_pods(&mut self, cluster: &Cluster) {
-        let with = self.workloads.items.iter().filter(|workload| workload.loopwatch().is_some());
-        for workload in with.take(MOST_WORKLOADS) {
-            let Ok(selector) = Selector::try_from(workload.spec.selector.clone()) else { continue };
-            let path =
-                format!("/api/v1/namespaces/{}/pods", percent_encode(&workload.metadata.namespace));
-            self.pods.add(match selected(cluster, &path, &selector.to_string()).await {
-                Ok(items) => Part { items, ..Part::default() },
-                Err(failure) => Part::failed(&failure, "pods"),
-            });
-        }
+    if with.len() > MOST_WORKLOADS && pods.left_out.is_empty() {
+        pods.left_out = format!(
+            "pods: doctor reads those of {MOST_WORKLOADS} of {} workloads; select a namespace",
+            with.len()
+        );
     }
+
+    pods
 }
 
 impl<T> Part<T> {
