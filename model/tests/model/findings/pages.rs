@@ -216,3 +216,19 @@ fn tickets_of_one_user_stay_tickets_while_the_other_namespaces_are_not_listed_ag
     }
     assert_eq!(severities(&again, "Unacknowledged"), [Warning; 3], "a restart changes nothing");
 }
+
+#[test]
+fn no_ticket_becomes_a_page_while_loopwatch_does_not_see_its_object() {
+    let (mut lab, mut widgets) = converged(&["team-a"], 10);
+    ignore(&mut lab, &mut widgets[..1]);
+    lab.advance(Span::mins(9));
+    lab.fail();
+    lab.advance_by_minutes(60);
+
+    // The operator acknowledged the change while the watch was down.
+    assert_eq!(severities(&lab, "Unacknowledged"), [Warning], "nobody can know that it lasts");
+
+    lab.recover();
+    lab.apply(widgets[0].ready());
+    assert_eq!(severities(&lab, "Unacknowledged"), []);
+}
