@@ -232,3 +232,11 @@ fn no_ticket_becomes_a_page_while_loopwatch_does_not_see_its_object() {
     lab.apply(widgets[0].ready());
     assert_eq!(severities(&lab, "Unacknowledged"), []);
 }
+
+#[test]
+fn each_object_pages_alone_if_one_is_enough() {
+    let (mut lab, mut widgets) = converged(&["team-a", "team-b"], 10);
+    lab.configure(Settings { page_objects: 1, ..usual() });
+    ignore(&mut lab, &mut widgets[..1]);
+    assert_eq!(severities(&lab, "Unacknowledged"), [Critical]);
+}
