@@ -240,3 +240,11 @@ fn each_object_pages_alone_if_one_is_enough() {
     ignore(&mut lab, &mut widgets[..1]);
     assert_eq!(severities(&lab, "Unacknowledged"), [Critical]);
 }
+
+#[test]
+fn objects_that_are_marked_as_critical_count_among_the_many() {
+    let (mut lab, mut widgets) = converged(&["team-a", "team-b"], 10);
+    lab.annotate_namespace("team-b", "critical", "true");
+    ignore(&mut lab, &mut widgets[8..12]);
+    assert_eq!(severities(&lab, "Unacknowledged"), [Critical; 4], "four, in two namespaces");
+}
