@@ -477,3 +477,17 @@ fn the_hour_until_an_absent_operator_pages_goes_on_over_a_restart_of_loopwatch()
     lab.advance(Span::mins(2));
     assert_eq!(severity(&lab), Severity::Critical, "it has been open for an hour");
 }
+
+#[test]
+fn a_step_of_the_clock_does_not_let_an_absent_operator_page() {
+    let (mut lab, mut widget) = with_operator();
+    lab.configure(Settings { learn_after: 0, ..Settings::default() });
+    (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
+    renew(&mut lab);
+    lab.begin_deletion(&mut widget);
+    lab.advance(Span::mins(10));
+
+    lab.step_clock(Span::hours(5));
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.finding("FinalizerOwnerAbsent").severity, Severity::Warning, "open for 6 minutes");
+}
