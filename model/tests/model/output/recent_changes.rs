@@ -102,3 +102,23 @@ fn a_deleted_object_leaves_no_changes_to_its_successor() {
 
     assert_eq!(told(&lab, "web"), ["spec created  1  kubectl"]);
 }
+
+#[test]
+fn a_spec_change_that_only_a_list_shows_is_the_last_one() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.advance(Span::hours(1));
+    lab.apply(widget.spec(2, lab.now));
+    lab.apply(widget.ready());
+    lab.advance(Span::hours(24));
+
+    lab.fail();
+    lab.advance(Span::mins(1));
+    widget.spec(3, lab.now);
+    lab.list(&[widget.clone()]);
+    lab.apply(widget.waiting());
+
+    let changes = changes(&lab, "web");
+    let last = changes.iter().rfind(|change| change.part == "spec").expect("a spec change");
+    assert_eq!(last.value, "3", "not that of yesterday: {changes:#?}");
+}
