@@ -122,3 +122,17 @@ fn a_spec_change_that_only_a_list_shows_is_the_last_one() {
     let last = changes.iter().rfind(|change| change.part == "spec").expect("a spec change");
     assert_eq!(last.value, "3", "not that of yesterday: {changes:#?}");
 }
+
+#[test]
+fn conditions_beyond_those_that_loopwatch_keeps_do_not_change_again_and_again() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    for number in 0..40 {
+        widget.condition(&format!("C{number}"), ConditionStatus::True, "Checked");
+    }
+    lab.apply(&widget);
+
+    let before = changes(&lab, "web");
+    (0..5).for_each(|_| lab.apply(widget.touch_status()));
+    assert_eq!(changes(&lab, "web"), before, "nothing has changed");
+}
