@@ -136,3 +136,16 @@ fn conditions_beyond_those_that_loopwatch_keeps_do_not_change_again_and_again() 
     (0..5).for_each(|_| lab.apply(widget.touch_status()));
     assert_eq!(changes(&lab, "web"), before, "nothing has changed");
 }
+
+#[test]
+fn the_end_of_a_phase_is_a_change() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.apply(widget.phase("Failed"));
+    lab.advance(Span::mins(5));
+    lab.apply(widget.phase(""));
+
+    let changes = changes(&lab, "web");
+    let last = changes.iter().rfind(|change| change.part == "phase").expect("a phase");
+    assert_eq!((&*last.was, &*last.name), ("Failed", ""), "as for a condition: {changes:#?}");
+}
