@@ -149,3 +149,15 @@ fn the_end_of_a_phase_is_a_change() {
     let last = changes.iter().rfind(|change| change.part == "phase").expect("a phase");
     assert_eq!((&*last.was, &*last.name), ("Failed", ""), "as for a condition: {changes:#?}");
 }
+
+#[test]
+fn somebody_who_wrote_the_spec_long_before_is_not_the_author_of_a_change() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.advance(Span::hours(24));
+
+    // Somebody removes a field of kubectl's. Who owns no field has no entry, and the time of
+    // kubectl's entry stays.
+    lab.apply(widget.spec(2, widget.spec_written));
+    assert_eq!(told(&lab, "web").last().map(String::as_str), Some("spec changed  2  "));
+}
