@@ -391,3 +391,15 @@ fn a_running_loopwatch_says_what_it_watches_and_who_scrapes_it() {
 
     assert!(running::checks("{}").is_err() && running::checks("<html>").is_err());
 }
+
+#[test]
+fn a_pod_that_has_ended_and_was_replaced_is_no_problem() {
+    let mut surroundings = in_order();
+    let mut evicted = pod(&json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}));
+    evicted["metadata"]["name"] = "op-evicted".into();
+    (evicted["status"]["phase"], evicted["status"]["reason"]) = ("Failed".into(), "Evicted".into());
+    surroundings.pods.items.insert(0, serde_json::from_value(evicted).expect("a Pod"));
+
+    let checks = checks(&surroundings);
+    assert!(checks.iter().all(|it| it.state == CheckState::Well), "{checks:#?}");
+}
