@@ -403,3 +403,17 @@ fn a_pod_that_has_ended_and_was_replaced_is_no_problem() {
     let checks = checks(&surroundings);
     assert!(checks.iter().all(|it| it.state == CheckState::Well), "{checks:#?}");
 }
+
+#[test]
+fn services_that_nobody_may_list_may_lead_to_the_pods() {
+    let mut surroundings = in_order();
+    surroundings.pod_monitors.items.clear();
+    let monitor = json!({"metadata": {"namespace": "shop", "name": "loopwatch"},
+        "spec": {"selector": {"matchLabels": {"svc": "op"}}, "endpoints": [{"port": "http"}]}});
+    surroundings.service_monitors.items = objects("ServiceMonitor", json!([monitor]));
+    surroundings.services.left_out = "services: no permission to list".into();
+
+    let all = checks(&surroundings);
+    assert!(all.iter().all(|check| check.state != CheckState::Problem), "{all:#?}");
+    assert!(all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown), "{all:#?}");
+}
