@@ -417,3 +417,15 @@ fn services_that_nobody_may_list_may_lead_to_the_pods() {
     assert!(all.iter().all(|check| check.state != CheckState::Problem), "{all:#?}");
     assert!(all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown), "{all:#?}");
 }
+
+#[test]
+fn a_kind_that_the_account_may_not_list_is_a_limit_and_no_problem() {
+    let kinds = json!([
+        {"group": "shop.io", "kind": "Cart", "role": "primary", "watches": [{"synced": true, "missing": []}]},
+        {"group": "", "kind": "Secret", "role": "child", "watches": [{"synced": false, "missing": ["list"]}]}]);
+    let why = json!([{"what": "Secret in all namespaces", "why": "the account may not list them"}]);
+    let scraped = json!({"since": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:19:40Z", "expected_within": "600s"});
+
+    let checks = status(&kinds, &why, &scraped);
+    assert!(checks.iter().all(|check| check.state != CheckState::Problem), "{checks:#?}");
+}
