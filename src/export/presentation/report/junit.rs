@@ -151,4 +151,15 @@ mod tests {
             "{text}"
         );
     }
+
+    #[test]
+    fn a_kind_that_nobody_has_listed_is_no_passed_test() {
+        let mut snapshot = sample::sample().snapshot;
+        snapshot.findings.clear();
+        snapshot.kinds.truncate(1);
+        snapshot.kinds[0].watches.iter_mut().for_each(|watch| watch.synced = false);
+
+        let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
+        assert_eq!(text.matches("<skipped").count(), 1, "{text}");
+    }
 }
