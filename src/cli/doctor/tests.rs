@@ -444,4 +444,41 @@ async fn workloads_whose_pods_were_not_read_are_no_problem() {
     let problems: Vec<&Check> =
         of_sidecar.iter().filter(|check| check.state == CheckState::Problem).collect();
     assert!(of_sidecar.len() >= 51 && problems.is_empty(), "{problems:?}");
+
+#[test]
+fn a_pod_that_has_ended_and_was_replaced_is_no_problem() {
+    let mut surroundings = in_order();
+    let mut evicted = pod(&json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}));
+    evicted["metadata"]["name"] = "op-evicted".into();
+    (evicted["status"]["phase"], evicted["status"]["reason"]) = ("Failed".into(), "Evicted".into());
+    surroundings.pods.items.insert(0, serde_json::from_value(evicted).expect("a Pod"));
+
+    let checks = checks(&surroundings);
+    assert!(checks.iter().all(|it| it.state == CheckState::Well), "{checks:#?}");
+}
+
+#[test]
+fn services_that_nobody_may_list_may_lead_to_the_pods() {
+    let mut surroundings = in_order();
+    surroundings.pod_monitors.items.clear();
+    let monitor = json!({"metadata": {"namespace": "shop", "name": "loopwatch"},
+        "spec": {"selector": {"matchLabels": {"svc": "op"}}, "endpoints": [{"port": "http"}]}});
+    surroundings.service_monitors.items = objects("ServiceMonitor", json!([monitor]));
+    surroundings.services.left_out = "services: no permission to list".into();
+
+    let all = checks(&surroundings);
+    assert!(all.iter().all(|check| check.state != CheckState::Problem), "{all:#?}");
+    assert!(all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown), "{all:#?}");
+}
+
+#[test]
+fn a_kind_that_the_account_may_not_list_is_a_limit_and_no_problem() {
+    let kinds = json!([
+        {"group": "shop.io", "kind": "Cart", "role": "primary", "watches": [{"synced": true, "missing": []}]},
+        {"group": "", "kind": "Secret", "role": "child", "watches": [{"synced": false, "missing": ["list"]}]}]);
+    let why = json!([{"what": "Secret in all namespaces", "why": "the account may not list them"}]);
+    let scraped = json!({"since": "2026-01-01T00:00:00Z", "last": "2026-01-01T00:19:40Z", "expected_within": "600s"});
+
+    let checks = status(&kinds, &why, &scraped);
+    assert!(checks.iter().all(|check| check.state != CheckState::Problem), "{checks:#?}");
 }

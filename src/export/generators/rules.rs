@@ -57,10 +57,11 @@ const RULE: &str = r#"      - alert: <alert>
         annotations:
           summary: >-
             {{- $name := "" }}{{ $age := "" }}
-            {{- with query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{%[1]s})
+            {{- with query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q})
             unless on (name) loopwatch_finding_info{%[1]s,root!=""})`
             (printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
-            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)) }}
+            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)
+            $labels.severity) }}
             {{- $name = (first .).Labels.name }}
             {{- $age = (first .).Value | humanizeDuration | reReplaceAll `^(\S+ \S+) .*$` `$1` | reReplaceAll `( 0[hms])+$` "" | reReplaceAll `\.\d+s$` "s" }}
             {{- end }}<who><title>
@@ -72,8 +73,8 @@ const RULE: &str = r#"      - alert: <alert>
             {{- $worst := "NAME" }}
             {{- $labels.kind }}<subject>
             {{- with query (printf `topk(3, time() - min by (name)
-            (loopwatch_finding_since_timestamp_seconds{%[1]s,name!=""})
-            unless on (name) loopwatch_finding_info{%[1]s,root!=""})` $of) }}
+            (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q,name!=""})
+            unless on (name) loopwatch_finding_info{%[1]s,root!=""})` $of $labels.severity) }}
             {{- $worst = (first .).Labels.name }} Longest:
             {{- range $i, $s := . }}{{ if $i }},{{ end }} {{ $s.Labels.name }} ({{ $s.Value | humanizeDuration }}){{ end }}.
             {{- end }}<details><command><advice>
@@ -84,9 +85,12 @@ const RULE: &str = r#"      - alert: <alert>
             {{- (first .).Labels.page_url }}
             {{- $object := "" }}
             {{- if and <object> (eq $value 1.0) }}
-            {{- range query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{finding=%q,
-            cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q,name!=""}))` $labels.finding
-            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace) }}
+            {{- range query (printf `topk(1, time() - min by (name)
+            (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q,name!=""})
+            unless on (name) loopwatch_finding_info{%[1]s,root!=""})`
+            (printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)
+            $labels.severity) }}
             {{- $object = .Labels.name }}{{ end }}{{ end }}
             {{- if $object }}object?group={{ urlquery (or $labels.group "core") }}&kind={{ urlquery $labels.kind }}&namespace=
             {{- urlquery $labels.target_namespace }}&name={{ urlquery $object }}

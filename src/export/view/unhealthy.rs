@@ -116,4 +116,29 @@ mod tests {
         row.state = ObjectState::Converged;
         assert_eq!(FindingsByObject::of(&snapshot).why_none(&row), None);
     }
+
+    #[test]
+    fn a_rejected_object_does_not_belong_to_a_finding_about_others_of_its_kind() {
+        let snapshot = sample().snapshot;
+        let failing = snapshot.findings.iter().find(|finding| finding.code == FindingCode::Failing);
+        let Some(Subject::Kind { group, kind }) = failing.map(|finding| finding.subject.clone())
+        else {
+            panic!("the sample has a finding about a kind");
+        };
+
+        // The others fail with the reason BucketUnreachable.
+        let row = ObjectRow {
+            group,
+            kind,
+            namespace: "team-z".to_owned(),
+            name: "typo".to_owned(),
+            state: ObjectState::Failed,
+            signal: "Ready=False (InvalidSpec)".to_owned(),
+            rejected: true,
+            ..ObjectRow::default()
+        };
+        let by_object = FindingsByObject::of(&snapshot);
+        assert!(by_object.about(&row).is_empty(), "{:?}", by_object.about(&row));
+        assert_eq!(by_object.why_none(&row), Some("none: the operator rejects its spec"));
+    }
 }

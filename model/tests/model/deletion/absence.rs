@@ -2,8 +2,10 @@
 //! more.
 
 use loopwatch_model::checkpoint::Checkpoint;
+use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Cause, LeaseView, ObjectView, Observation, SourceId};
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::STUCK;
@@ -454,4 +456,38 @@ fn a_controller_with_a_long_lease_is_absent_when_the_lease_says_so() {
     lab.advance_by_minutes(16);
 
     assert!(lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
+}
+
+#[test]
+fn the_hour_until_an_absent_operator_pages_goes_on_over_a_restart_of_loopwatch() {
+    let (mut lab, mut widget) = with_operator();
+    lab.configure(Settings { learn_after: 0, ..Settings::default() });
+    (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
+    renew(&mut lab);
+    lab.begin_deletion(&mut widget);
+    let severity = |lab: &Lab| lab.finding("FinalizerOwnerAbsent").severity;
+
+    lab.advance(Span::mins(45));
+    assert_eq!(severity(&lab), Severity::Warning);
+
+    restart(&mut lab, &[], &widget);
+    lab.advance(Span::mins(19));
+    assert_eq!(severity(&lab), Severity::Warning);
+
+    lab.advance(Span::mins(2));
+    assert_eq!(severity(&lab), Severity::Critical, "it has been open for an hour");
+}
+
+#[test]
+fn a_step_of_the_clock_does_not_let_an_absent_operator_page() {
+    let (mut lab, mut widget) = with_operator();
+    lab.configure(Settings { learn_after: 0, ..Settings::default() });
+    (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
+    renew(&mut lab);
+    lab.begin_deletion(&mut widget);
+    lab.advance(Span::mins(10));
+
+    lab.step_clock(Span::hours(5));
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.finding("FinalizerOwnerAbsent").severity, Severity::Warning, "open for 6 minutes");
 }

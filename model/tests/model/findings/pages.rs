@@ -7,7 +7,7 @@ use loopwatch_model::settings::{FindingRule, Settings};
 use loopwatch_model::time::Span;
 
 use crate::lab::loops::{Loop, fails};
-use crate::lab::{Lab, Widget, unlearned};
+use crate::lab::{Lab, Widget, namespaced, unlearned};
 
 /// Returns settings without learning, with the usual thresholds for pages.
 fn usual() -> Settings {
@@ -235,4 +235,75 @@ fn many_objects_that_one_cause_explains_let_the_cause_page_and_one_object_does_n
         own.run(1_000, fails);
         assert_eq!(own.lab.alerting(), [("ReconcileFailing".to_owned(), expected)], "{objects}");
     }
+}
+
+#[test]
+fn tickets_of_one_user_stay_tickets_while_the_other_namespaces_are_not_listed_again() {
+    // A watch for each namespace, as an operator without permissions for the cluster has them.
+    let kinds = ["team-a", "team-b"].map(namespaced);
+    let watches = kinds.clone().map(|kind| kind.watch);
+    let mut lab = Lab::unsynced(usual());
+    lab.discover(&kinds);
+    watches.iter().for_each(|watch| lab.list_in(watch, Vec::new()));
+
+    let mut widgets: [Vec<Widget>; 2] = [Vec::new(), Vec::new()];
+    for (n, namespace) in ["team-a", "team-b"].into_iter().enumerate() {
+        for number in 0..10 {
+            let mut widget = Widget::new(&format!("{namespace}-{number}"), lab.now);
+            widget.namespace = namespace.to_owned();
+            let (new, ready) = (lab.view(&widget), lab.view(widget.ready()));
+            lab.apply_to(&watches[n], new);
+            lab.apply_to(&watches[n], ready);
+            widgets[n].push(widget);
+        }
+    }
+
+    lab.advance(Span::hours(1));
+    for widget in &mut widgets[0][..3] {
+        let view = lab.view(widget.spec(2, lab.now));
+        lab.apply_to(&watches[0], view);
+    }
+    lab.advance(Span::mins(11));
+    assert_eq!(severities(&lab, "Unacknowledged"), [Warning; 3], "of one of two users");
+
+    let mut again = lab.restart();
+    again.discover(&kinds);
+    for (watch, widgets) in watches.iter().zip(&widgets) {
+        let views = widgets.iter().map(|widget| again.view(widget)).collect();
+        again.list_in(watch, views);
+        again.advance(Span::secs(20));
+    }
+    assert_eq!(severities(&again, "Unacknowledged"), [Warning; 3], "a restart changes nothing");
+}
+
+#[test]
+fn no_ticket_becomes_a_page_while_loopwatch_does_not_see_its_object() {
+    let (mut lab, mut widgets) = converged(&["team-a"], 10);
+    ignore(&mut lab, &mut widgets[..1]);
+    lab.advance(Span::mins(9));
+    lab.fail();
+    lab.advance_by_minutes(60);
+
+    // The operator acknowledged the change while the watch was down.
+    assert_eq!(severities(&lab, "Unacknowledged"), [Warning], "nobody can know that it lasts");
+
+    lab.recover();
+    lab.apply(widgets[0].ready());
+    assert_eq!(severities(&lab, "Unacknowledged"), []);
+}
+
+#[test]
+fn each_object_pages_alone_if_one_is_enough() {
+    let (mut lab, mut widgets) = converged(&["team-a", "team-b"], 10);
+    lab.configure(Settings { page_objects: 1, ..usual() });
+    ignore(&mut lab, &mut widgets[..1]);
+    assert_eq!(severities(&lab, "Unacknowledged"), [Critical]);
+}
+
+#[test]
+fn objects_that_are_marked_as_critical_count_among_the_many() {
+    let (mut lab, mut widgets) = converged(&["team-a", "team-b"], 10);
+    lab.annotate_namespace("team-b", "critical", "true");
+    ignore(&mut lab, &mut widgets[8..12]);
+    assert_eq!(severities(&lab, "Unacknowledged"), [Critical; 4], "four, in two namespaces");
 }

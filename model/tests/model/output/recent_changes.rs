@@ -102,3 +102,62 @@ fn a_deleted_object_leaves_no_changes_to_its_successor() {
 
     assert_eq!(told(&lab, "web"), ["spec created  1  kubectl"]);
 }
+
+#[test]
+fn a_spec_change_that_only_a_list_shows_is_the_last_one() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.advance(Span::hours(1));
+    lab.apply(widget.spec(2, lab.now));
+    lab.apply(widget.ready());
+    lab.advance(Span::hours(24));
+
+    lab.fail();
+    lab.advance(Span::mins(1));
+    widget.spec(3, lab.now);
+    lab.list(&[widget.clone()]);
+    lab.apply(widget.waiting());
+
+    let changes = changes(&lab, "web");
+    let last = changes.iter().rfind(|change| change.part == "spec").expect("a spec change");
+    assert_eq!(last.value, "3", "not that of yesterday: {changes:#?}");
+}
+
+#[test]
+fn conditions_beyond_those_that_loopwatch_keeps_do_not_change_again_and_again() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    for number in 0..40 {
+        widget.condition(&format!("C{number}"), ConditionStatus::True, "Checked");
+    }
+    lab.apply(&widget);
+
+    let before = changes(&lab, "web");
+    (0..5).for_each(|_| lab.apply(widget.touch_status()));
+    assert_eq!(changes(&lab, "web"), before, "nothing has changed");
+}
+
+#[test]
+fn the_end_of_a_phase_is_a_change() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.apply(widget.phase("Failed"));
+    lab.advance(Span::mins(5));
+    lab.apply(widget.phase(""));
+
+    let changes = changes(&lab, "web");
+    let last = changes.iter().rfind(|change| change.part == "phase").expect("a phase");
+    assert_eq!((&*last.was, &*last.name), ("Failed", ""), "as for a condition: {changes:#?}");
+}
+
+#[test]
+fn somebody_who_wrote_the_spec_long_before_is_not_the_author_of_a_change() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.advance(Span::hours(24));
+
+    // Somebody removes a field of kubectl's. Who owns no field has no entry, and the time of
+    // kubectl's entry stays.
+    lab.apply(widget.spec(2, widget.spec_written));
+    assert_eq!(told(&lab, "web").last().map(String::as_str), Some("spec changed  2  "));
+}
