@@ -28,6 +28,9 @@ pub struct Checkpoint {
     /// (`null`) or because the operator has until the given time to catch up.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub silent: BTreeMap<String, Option<Timestamp>>,
+    /// By finding ID, when the open findings opened that page once they have lasted.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub opened: BTreeMap<String, Timestamp>,
     /// The IDs in `findings` that are about controllers. loopwatch finds these again only after
     /// several scrapes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]

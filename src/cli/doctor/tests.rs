@@ -444,11 +444,13 @@ async fn workloads_whose_pods_were_not_read_are_no_problem() {
     let problems: Vec<&Check> =
         of_sidecar.iter().filter(|check| check.state == CheckState::Problem).collect();
     assert!(of_sidecar.len() >= 51 && problems.is_empty(), "{problems:?}");
+}
 
 #[test]
 fn a_pod_that_has_ended_and_was_replaced_is_no_problem() {
     let mut surroundings = in_order();
-    let mut evicted = pod(&json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}));
+    let mut evicted =
+        pod(&json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}));
     evicted["metadata"]["name"] = "op-evicted".into();
     (evicted["status"]["phase"], evicted["status"]["reason"]) = ("Failed".into(), "Evicted".into());
     surroundings.pods.items.insert(0, serde_json::from_value(evicted).expect("a Pod"));
@@ -468,7 +470,10 @@ fn services_that_nobody_may_list_may_lead_to_the_pods() {
 
     let all = checks(&surroundings);
     assert!(all.iter().all(|check| check.state != CheckState::Problem), "{all:#?}");
-    assert!(all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown), "{all:#?}");
+    assert!(
+        all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown),
+        "{all:#?}"
+    );
 }
 
 #[test]

@@ -7,6 +7,7 @@ use crate::model::findings::tuning::{self, Tuned};
 use crate::model::world::kinds::{Watch, WatchNamespace};
 use crate::model::world::limits::Limit;
 use crate::model::world::timers::Timer;
+use crate::model::world::visibility::Visibility;
 use crate::model::world::{World, subjects};
 use crate::observation::{Role, SourceId};
 use crate::time::Span;
@@ -80,6 +81,11 @@ impl OpenFindings {
         }
     }
 
+    /// Gives the findings that page by now the severity for it.
+    pub(crate) fn page_due(&mut self, world: &World) {
+        self.page(world.now, |subject| is_seen(world, subject));
+    }
+
     /// Sets the timer if a finding pages, or raises its cause, before the timer is due.
     pub(crate) fn set_timer(&mut self, world: &mut World) {
         let raise = self.next_rise().filter(|at| self.due.is_none_or(|due| *at < due));
@@ -91,6 +97,7 @@ impl OpenFindings {
 
     /// Closes the held findings whose time is over, and sets the timer for the next one.
     pub(crate) fn close_held(&mut self, world: &mut World) {
+        self.page_due(world);
         let due = self.expire(world.now);
         let old = std::mem::replace(&mut self.due, due);
         world.agenda.timers.set(Timer::Findings, old, due);
@@ -101,12 +108,26 @@ fn subject(limit: Limit) -> Subject {
     Subject::Limit { name: limit.as_str().to_owned() }
 }
 
-/// Returns when a finding about an object pages, unless nobody has to wait for more objects or time.
+/// Returns whether loopwatch sees an object, or whatever else a finding is about.
+fn is_seen(world: &World, subject: &Subject) -> bool {
+    let Subject::Object { group, kind, namespace, .. } = subject else { return true };
+    let mut watches = world.watches_of(group, kind).filter(|(_, watch)| watch.covers(namespace));
+    watches.all(|(_, watch)| watch.visibility(world.now) != Visibility::Lost)
+}
+
+/// Returns whether loopwatch sees all objects of a kind.
+fn is_complete(world: &World, group: &str, kind: &str) -> bool {
+    let mut watches = world.watches_of(group, kind);
+    watches.all(|(_, watch)| watch.visibility(world.now) != Visibility::Lost)
+}
+
+/// Returns when a finding about an object pages, if it ever does.
 fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<PagesIf> {
     let Subject::Object { group, kind, namespace, .. } = subject else { return None };
     let is_critical = || detection.critical || world.namespaces.is_critical(namespace);
     let rule = match detection.code.info().alert {
-        Alert::Page if !is_critical() => PageRule::ManyOrLasting,
+        Alert::Page if is_critical() => PageRule::AtOnce,
+        Alert::Page => PageRule::ManyOrLasting,
         Alert::TicketUnlessMost => PageRule::MostLasting,
         _ => return None,
     };
@@ -116,15 +137,20 @@ fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<P
     let objects = settings.page_objects.max(1) as usize;
     let share = percent_of(world.kinds[usize::from(number)].objects, settings.page_percent);
     let at_least = match rule {
-        PageRule::ManyOrLasting => SHARE_OF_AT_LEAST,
+        PageRule::AtOnce | PageRule::ManyOrLasting => SHARE_OF_AT_LEAST,
         PageRule::MostLasting => objects,
     };
+
+    // Objects that nobody sees may be many, and in other namespaces.
+    let is_complete = is_complete(world, group, kind);
+    let share = if is_complete { share } else { usize::MAX };
+    let has_namespaces = !is_complete || world.namespaces_with_objects(number).nth(1).is_some();
 
     Some(PagesIf {
         rule,
         objects,
         share: share.max(at_least),
-        has_namespaces: world.namespaces_with_objects(number).nth(1).is_some(),
+        has_namespaces,
         lasts: settings.page_after,
     })
 }

@@ -142,7 +142,6 @@ impl OpenFindings {
         let raises: Vec<FindingId> = raises.map(|(_, id)| id).collect();
         raises.iter().for_each(|id| self.open.raise_at(*id, None));
         self.unexplained.extend(raises);
-        self.page(now);
 
         self.open.next_due().into_iter().chain(self.paging.next_due()).min()
     }
@@ -192,7 +191,6 @@ impl OpenFindings {
     /// When an explanation ends, the operator has `recovers_within` to solve the problem before its
     /// finding alerts.
     pub(crate) fn settle(&mut self, now: Timestamp, limit: usize, recovers_within: Span) {
-        self.page(now);
         while self.has_room(limit)
             && let Some(id) = self.places.next()
             && let Some(record) = self.take_waiting(id)
@@ -294,12 +292,22 @@ impl OpenFindings {
         earlier.chain(open.map(|finding| (finding.id, finding.alerts_from))).collect()
     }
 
+    /// Returns when the findings opened that page once they have lasted. This should survive a
+    /// restart.
+    pub(crate) fn opened(&self) -> BTreeMap<FindingId, Timestamp> {
+        let records = self.open.records().chain(self.waiting.records());
+        let tickets = records.filter(|record| record.may_page().is_some());
+        let opened = tickets.map(|record| (record.finding.id, record.opened));
+        self.earlier.opened().chain(opened).collect()
+    }
+
     pub(crate) fn restore(
         &mut self,
         restored: BTreeMap<FindingId, Timestamp>,
         silent: BTreeMap<FindingId, Timestamp>,
+        opened: BTreeMap<FindingId, Timestamp>,
     ) {
-        self.earlier.restore(restored, silent);
+        self.earlier.restore(restored, silent, opened);
     }
 
     /// Keeps the start time of a finding until `until`, because its subject is no longer visible

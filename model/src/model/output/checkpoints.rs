@@ -29,9 +29,10 @@ impl Model {
         Checkpoint {
             learned,
             phases,
-            findings: findings.into_iter().map(|(id, since)| (id.to_string(), since)).collect(),
+            findings: ids(findings),
+            opened: ids(self.findings.opened()),
             of_controllers: self.findings.of_controllers().map(|id| id.to_string()).collect(),
-            silent: silent.into_iter().map(|(id, until)| (id.to_string(), until)).collect(),
+            silent: ids(silent),
             outputs: self.parts.references.outputs().cloned().collect(),
             leases: self.operator.controllers.remembered(),
             finalizers: finalizers::finalizer_memories(&self.world),
@@ -92,8 +93,14 @@ impl Model {
         let silent = silent
             .filter_map(|(finding, until)| Some((id(finding)?, until.unwrap_or(found_until))));
 
-        self.findings.restore(findings.collect(), silent.collect());
+        let opened = checkpoint.opened.iter().filter_map(|(finding, at)| Some((id(finding)?, *at)));
+        self.findings.restore(findings.collect(), silent.collect(), opened.collect());
         let of_controllers = checkpoint.of_controllers.iter().filter_map(id);
         of_controllers.for_each(|id| self.findings.keep_until(id, found_until));
     }
+}
+
+/// Returns values by the texts of the IDs of findings.
+fn ids<V>(of: BTreeMap<FindingId, V>) -> BTreeMap<String, V> {
+    of.into_iter().map(|(id, value)| (id.to_string(), value)).collect()
 }

@@ -38,6 +38,7 @@ impl Model {
             }
 
             self.findings.report_exceeded_limits(&mut self.world);
+            self.findings.page_due(&self.world);
             self.findings.settle(self.world.now, limit, recovers_within);
             if !self.findings.take_overflow(limit) {
                 break;
@@ -52,6 +53,7 @@ impl Model {
 
         self.traces.count_dropped_traces(&mut self.world);
         self.findings.report_exceeded_limits(&mut self.world);
+        self.findings.page_due(&self.world);
         self.findings.settle(self.world.now, limit, recovers_within);
         self.findings.set_timer(&mut self.world);
         self.parts.set_timers(&mut self.world.agenda.timers);

@@ -13,6 +13,8 @@ pub(super) struct EarlierStarts {
     since: BTreeMap<FindingId, Timestamp>,
     /// Findings that did not alert in the earlier run, with the end of their silence.
     silent: BTreeMap<FindingId, Timestamp>,
+    /// When findings opened in the earlier run that page once they have lasted.
+    opened: BTreeMap<FindingId, Timestamp>,
     /// Findings whose start times stay until an instant even if no detector reports them before. At
     /// most [`MAX_ASIDE`].
     aside: BTreeMap<FindingId, Timestamp>,
@@ -25,6 +27,8 @@ pub(super) struct EarlierStart {
     pub(super) since: Timestamp,
     /// Until when the finding does not alert.
     pub(super) silent_until: Option<Timestamp>,
+    /// When the finding opened, if it pages once it has lasted.
+    pub(super) opened: Option<Timestamp>,
 }
 
 /// The maximum number of start times that are set aside.
@@ -36,8 +40,9 @@ impl EarlierStarts {
         &mut self,
         since: BTreeMap<FindingId, Timestamp>,
         silent: BTreeMap<FindingId, Timestamp>,
+        opened: BTreeMap<FindingId, Timestamp>,
     ) {
-        (self.since, self.silent) = (since, silent);
+        (self.since, self.silent, self.opened) = (since, silent, opened);
     }
 
     /// Removes the earlier start of a finding. Returns it unless it was before `not_before`.
@@ -47,12 +52,12 @@ impl EarlierStarts {
         not_before: Option<Timestamp>,
     ) -> Option<EarlierStart> {
         self.aside.remove(&id);
-        let silent_until = self.silent.remove(&id);
+        let (silent_until, opened) = (self.silent.remove(&id), self.opened.remove(&id));
         let since =
             self.since.remove(&id).filter(|since| not_before.is_none_or(|at| *since >= at))?;
 
         self.reopened.insert(id);
-        Some(EarlierStart { since, silent_until })
+        Some(EarlierStart { since, silent_until, opened })
     }
 
     pub(super) fn has_reopened(&self, id: FindingId) -> bool {
@@ -77,6 +82,10 @@ impl EarlierStarts {
 
     pub(super) fn silent(&self) -> impl Iterator<Item = (FindingId, Timestamp)> {
         self.silent.iter().map(|(id, until)| (*id, *until))
+    }
+
+    pub(super) fn opened(&self) -> impl Iterator<Item = (FindingId, Timestamp)> {
+        self.opened.iter().map(|(id, at)| (*id, *at))
     }
 
     pub(super) fn aside(&self) -> impl Iterator<Item = FindingId> {
@@ -114,6 +123,7 @@ impl EarlierStarts {
     pub(super) fn retain(&mut self, ids: &BTreeSet<FindingId>) {
         self.since.retain(|id, _| ids.contains(id) || self.aside.contains_key(id));
         self.silent.retain(|id, _| self.since.contains_key(id));
+        self.opened.retain(|id, _| self.since.contains_key(id));
     }
 
     /// Forgets the entries of `subject`, except those of `codes`.
@@ -122,13 +132,14 @@ impl EarlierStarts {
             let id = FindingId::of(info.code, subject);
             self.since.remove(&id);
             self.silent.remove(&id);
+            self.opened.remove(&id);
             self.aside.remove(&id);
         }
     }
 
-    /// Moves the ends of silences and of the time aside by `by_ms` milliseconds. Start times stay.
+    /// Moves the ends of silences and of the time aside, and the times of openings, by `by_ms` milliseconds. Start times stay.
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let ends = self.silent.values_mut().chain(self.aside.values_mut());
-        ends.for_each(|until| *until = until.shifted(by_ms));
+        ends.chain(self.opened.values_mut()).for_each(|until| *until = until.shifted(by_ms));
     }
 }

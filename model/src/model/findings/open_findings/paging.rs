@@ -13,7 +13,7 @@ use crate::model::findings::open_findings::places::Group;
 use crate::model::findings::open_findings::record::Record;
 use crate::model::findings::open_findings::report::{PageRule, PagesIf};
 use crate::model::world::crowd::Crowd;
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The findings that may page and are open or wait for room, by code and kind.
 #[derive(Debug, Default)]
@@ -46,6 +46,9 @@ struct Ticket {
     group: Group,
 }
 
+/// When loopwatch looks again at a finding that has lasted, but whose subject nobody sees.
+const LOOK_AGAIN_AFTER: Span = Span::mins(1);
+
 impl OpenFindings {
     /// Notes that a finding has opened, has begun to wait for room, or has changed.
     pub(super) fn note_paging(&mut self, id: FindingId) {
@@ -54,9 +57,9 @@ impl OpenFindings {
 
         match record.may_page() {
             Some(pages_if) => {
-                let lasts_from = record.due.after(pages_if.lasts);
-                let ticket =
-                    (!record.pages).then(|| Ticket { lasts_from, group: record.group.clone() });
+                let lasts_from = record.opened.after(pages_if.lasts);
+                let is_ticket = !record.pages && pages_if.rule != PageRule::AtOnce;
+                let ticket = is_ticket.then(|| Ticket { lasts_from, group: record.group.clone() });
                 self.paging.set(key, id, &record.group, ticket, pages_if);
             }
             None => self.paging.remove(&key, id, &record.group),
@@ -70,9 +73,16 @@ impl OpenFindings {
         }
     }
 
-    /// Gives the findings that page by now the severity for it.
-    pub(super) fn page(&mut self, now: Timestamp) {
-        for id in self.paging.take_due(now) {
+    /// Gives the findings that page by now the severity for it. Whether a finding lasts while nobody
+    /// sees its subject is not known, so it waits.
+    pub(crate) fn page(&mut self, now: Timestamp, is_seen: impl Fn(&Subject) -> bool) {
+        let records = (&self.open, &self.waiting);
+        let is_seen = |id| {
+            let record = records.0.get(id).or_else(|| records.1.get(id));
+            record.is_none_or(|record: &Record| is_seen(&record.finding.subject))
+        };
+
+        for id in self.paging.take_due(now, is_seen) {
             match self.change_open(id, Record::page) {
                 Some(true) => self.mark_reassessed(id),
                 Some(false) => {}
@@ -133,10 +143,12 @@ impl Paging {
     }
 
     /// Returns the tickets that page by now.
-    fn take_due(&mut self, now: Timestamp) -> Vec<FindingId> {
+    fn take_due(&mut self, now: Timestamp, is_seen: impl Fn(FindingId) -> bool) -> Vec<FindingId> {
         while let Some(entry) = self.lasting.first_entry().filter(|entry| entry.key().0 <= now) {
             let ((_, id), key) = entry.remove_entry();
-            if let Some(affected) = self.affected.get_mut(&key) {
+            if !is_seen(id) {
+                self.lasting.insert((now.after(LOOK_AGAIN_AFTER), id), key);
+            } else if let Some(affected) = self.affected.get_mut(&key) {
                 affected.note_lasted(id);
                 self.changed.insert(key);
             }
@@ -173,7 +185,7 @@ impl Affected {
         let has_lasted = |id: &FindingId, ticket: &Ticket| self.lasted.contains(&ticket.group, id);
         let tickets = self.tickets.iter();
         match self.pages_if.rule {
-            PageRule::ManyOrLasting if self.are_many(&self.findings) => {
+            PageRule::AtOnce | PageRule::ManyOrLasting if self.are_many(&self.findings) => {
                 tickets.map(|(id, _)| *id).collect()
             }
             PageRule::MostLasting if !self.are_most(&self.lasted) => Vec::new(),
@@ -184,7 +196,8 @@ impl Affected {
     /// Returns whether findings are many, or most of their kind.
     fn are_many(&self, findings: &Crowd<Group, FindingId>) -> bool {
         findings.len() >= self.pages_if.share
-            || (self.are_wide(findings) && findings.len() >= self.pages_if.objects)
+            || ((self.are_wide(findings) || self.pages_if.objects == 1)
+                && findings.len() >= self.pages_if.objects)
     }
 
     /// Returns whether most objects of the kind have one of these findings, and not all of these

@@ -4,7 +4,7 @@ use crate::finding::{Alert, Area, Confidence, Finding, FindingCode, HOLD, Severi
 use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
 use crate::model::findings::open_findings::places::{Claim, Group};
-use crate::model::findings::open_findings::report::{Causes, PagesIf, Report};
+use crate::model::findings::open_findings::report::{Causes, PageRule, PagesIf, Report};
 use crate::time::{Span, Timestamp};
 
 /// A finding that is open or waits for room.
@@ -16,6 +16,8 @@ pub(super) struct Record {
     pub(super) group: Group,
     /// When the problem became a finding, which may be before loopwatch found it.
     pub(super) due: Timestamp,
+    /// When the finding opened or began to wait for room, over restarts and steps of the clock.
+    pub(super) opened: Timestamp,
     /// Since when nothing that depends on the subject works; `None` if other work goes on.
     pub(super) blocking_since: Option<Timestamp>,
     /// When the problem last became much worse.
@@ -29,7 +31,7 @@ pub(super) struct Record {
     /// The severity of the last report, and whether a rule of the settings sets it.
     reported: Severity,
     is_fixed: bool,
-    /// When the finding pages; `None` if it needs neither other findings nor time for that.
+    /// When the finding pages; `None` if it never does.
     pages_if: Option<PagesIf>,
     /// Whether that has happened.
     pub(super) pages: bool,
@@ -86,6 +88,7 @@ impl Record {
             ..
         } = detection;
 
+        let opened = earlier.as_ref().map_or(now, |earlier| earlier.opened.unwrap_or(due).min(now));
         let finding = Finding {
             id,
             code,
@@ -103,6 +106,7 @@ impl Record {
 
         let mut record = Self {
             due: due.min(now),
+            opened,
             blocking_since: blocks.then_some(finding.since),
             worse_since,
             number,
@@ -202,14 +206,16 @@ impl Record {
 
     fn update_severity(&mut self) {
         let severity = self.raised_to.map_or(self.reported, |raised| self.reported.min(raised));
-        let is_ticket = self.weak || (self.pages_if.is_some() && !self.pages && !self.is_fixed);
+        let waits = self.pages_if.is_some_and(|pages_if| pages_if.rule != PageRule::AtOnce);
+        let is_ticket = self.weak || (waits && !self.pages && !self.is_fixed);
         self.finding.severity = if is_ticket { severity.max(Severity::Warning) } else { severity };
     }
 
-    /// Returns when the finding pages, if it may page but does not yet. Weak evidence and suspicions
-    /// page nobody, however many objects have the finding.
+    /// Returns when the finding pages, if it may. Weak evidence, suspicions and what the settings have
+    /// lowered to info page nobody, however many objects have the finding.
     pub(super) fn may_page(&self) -> Option<PagesIf> {
-        let counts = !self.weak && self.finding.confidence == Confidence::Confirmed;
+        let is_silent = self.reported == Severity::Info;
+        let counts = !self.weak && !is_silent && self.finding.confidence == Confidence::Confirmed;
         self.pages_if.filter(|_| counts)
     }
 
@@ -343,6 +349,7 @@ impl Record {
     pub(super) fn rebase(&mut self, by_ms: i64) {
         let finding = &mut self.finding;
         finding.found = finding.found.shifted(by_ms);
+        self.opened = self.opened.shifted(by_ms);
         if !has_dated_start(finding.code) {
             finding.since = finding.since.shifted(by_ms);
             finding.evidence.rebase_ages(by_ms);

@@ -17,7 +17,7 @@ pub(crate) struct Report {
     /// Whether the operator should solve the problem, so that a finding about it may explain this
     /// one.
     pub(crate) of_operator: bool,
-    /// When the finding pages; `None` if it pages at once, or never.
+    /// When the finding pages; `None` if it is not about an object, or never pages.
     pub(crate) pages_if: Option<PagesIf>,
 }
 
@@ -40,6 +40,8 @@ pub(crate) struct PagesIf {
 /// Which findings of a kind page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PageRule {
+    /// Each: the object is marked as critical. It counts among the many.
+    AtOnce,
     /// Those of many objects, and each that has lasted.
     ManyOrLasting,
     /// Those that have lasted, if so many of the kind have.
