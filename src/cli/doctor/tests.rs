@@ -395,7 +395,8 @@ fn a_running_loopwatch_says_what_it_watches_and_who_scrapes_it() {
 #[test]
 fn a_pod_that_has_ended_and_was_replaced_is_no_problem() {
     let mut surroundings = in_order();
-    let mut evicted = pod(&json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}));
+    let mut evicted =
+        pod(&json!({"terminated": {"exitCode": 137, "reason": "ContainerStatusUnknown"}}));
     evicted["metadata"]["name"] = "op-evicted".into();
     (evicted["status"]["phase"], evicted["status"]["reason"]) = ("Failed".into(), "Evicted".into());
     surroundings.pods.items.insert(0, serde_json::from_value(evicted).expect("a Pod"));
@@ -415,7 +416,10 @@ fn services_that_nobody_may_list_may_lead_to_the_pods() {
 
     let all = checks(&surroundings);
     assert!(all.iter().all(|check| check.state != CheckState::Problem), "{all:#?}");
-    assert!(all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown), "{all:#?}");
+    assert!(
+        all.iter().any(|check| check.topic == Topic::Monitor && check.state == CheckState::Unknown),
+        "{all:#?}"
+    );
 }
 
 #[test]

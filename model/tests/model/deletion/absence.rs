@@ -489,7 +489,11 @@ fn a_step_of_the_clock_does_not_let_an_absent_operator_page() {
 
     lab.step_clock(Span::hours(5));
     lab.advance(Span::mins(1));
-    assert_eq!(lab.finding("FinalizerOwnerAbsent").severity, Severity::Warning, "open for 6 minutes");
+    assert_eq!(
+        lab.finding("FinalizerOwnerAbsent").severity,
+        Severity::Warning,
+        "open for 6 minutes"
+    );
 }
 
 #[test]
