@@ -14,6 +14,7 @@ use crate::model::status::reading;
 use crate::model::world::World;
 use crate::model::world::crowd::Crowd;
 use crate::model::world::field_managers;
+use crate::model::world::limits::MAX_CONDITIONS;
 use crate::model::world::store::{Record, Slot};
 use crate::observation::{Condition, ObjectView, Role};
 use crate::snapshot::{ConditionState, ExplainedChange};
@@ -234,11 +235,15 @@ fn differences(world: &World, record: &Record, view: &ObjectView) -> Vec<What> {
 fn spec_change(record: &Record, view: &ObjectView) -> Option<What> {
     let is_creation = record.version == 0;
     let changed = is_creation || record.spec_hash != view.hashes.spec;
-    changed.then(|| What::Spec {
-        generation: view.generation,
-        by: cut(field_managers::spec_writer(view)).into(),
-        is_creation,
-    })
+    if !changed {
+        return None;
+    }
+
+    // Who only removes fields has no entry of a write then; the last one is about an earlier change.
+    let is_new = |at: &Timestamp| record.spec_change().is_none_or(|last| *at > last);
+    let is_known = is_creation || field_managers::last_spec_write(view).as_ref().is_none_or(is_new);
+    let by = if is_known { cut(field_managers::spec_writer(view)) } else { "" };
+    Some(What::Spec { generation: view.generation, by: by.into(), is_creation })
 }
 
 fn acknowledgement(record: &Record, view: &ObjectView) -> Option<What> {
@@ -248,21 +253,24 @@ fn acknowledgement(record: &Record, view: &ObjectView) -> Option<What> {
 
 fn phase_change(world: &World, record: &Record, view: &ObjectView) -> Option<What> {
     let (was, value) = (world.shared.texts.get(record.phase), reading::phase(view));
-    let changed = !value.is_empty() && **was != *value;
+    let changed = **was != *value;
     changed.then(|| What::Phase { was: was.clone(), value: cut(value).into() })
 }
 
 /// Returns the top-level conditions whose status has changed, and those that have gone.
 fn condition_changes(known: &[ConditionState], now: &[Condition]) -> Vec<What> {
     let mut found: Vec<What> = Vec::new();
+    // The record keeps only these, of which the first of each type counts.
     let top_level = || now.iter().filter(|c| c.at.is_empty() && !c.r#type.is_empty());
+    let mut types: Vec<&str> = Vec::new();
     for condition in top_level() {
         let before = known.iter().find(|known| *known.r#type == *condition.r#type);
         let (was, value) = (before.map_or("", |known| known.status), condition.status.as_str());
-        let is_first = found.iter().all(|what| match what {
-            What::Condition { r#type, .. } => **r#type != *condition.r#type,
-            _ => true,
-        });
+        let is_first = !types.contains(&condition.r#type.as_str());
+        if is_first && types.len() == MAX_CONDITIONS {
+            break;
+        }
+        types.push(&condition.r#type);
 
         if was != value && is_first && found.len() < MAX_PER_OBJECT / 2 {
             found.push(What::Condition {

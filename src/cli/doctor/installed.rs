@@ -72,7 +72,9 @@ fn running(surroundings: &Surroundings, workload: &Workload) -> Check {
         .next(format!("kubectl -n {namespace} get {} -o wide", in_kubectl(workload)));
     }
 
-    let pods: Vec<&Pod> = surroundings.pods.items.iter().filter(|pod| workload.owns(pod)).collect();
+    // A Pod that has ended remains after an eviction, or after a shutdown of its node.
+    let pods = surroundings.pods.items.iter().filter(|pod| workload.owns(pod) && !pod.has_ended());
+    let pods: Vec<&Pod> = pods.collect();
     if let Some((pod, why)) = pods.iter().find_map(|pod| Some((pod, why_not(&pod.loopwatch()?.1)?)))
     {
         return check(

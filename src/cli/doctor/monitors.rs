@@ -59,6 +59,10 @@ pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>)
     };
     covering.extend(service_monitors.items.iter().filter(serves));
 
+    let services = &surroundings.services;
+    let is_complete = [&pod_monitors.left_out, &service_monitors.left_out, &services.left_out]
+        .iter()
+        .all(|left_out| left_out.is_empty());
     for (workload, container) in &targets {
         let by: Vec<String> = covering
             .iter()
@@ -70,7 +74,7 @@ pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>)
             .collect();
         match by.as_slice() {
             [] if explained.contains(&workload.in_words()) => {}
-            [] if pod_monitors.left_out.is_empty() => checks.push(unselected(workload)),
+            [] if is_complete => checks.push(unselected(workload)),
             [] => {}
             by => checks.push(Check::new(
                 Topic::Monitor,
@@ -80,7 +84,13 @@ pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>)
         }
     }
 
-    checks.extend(unknown(pod_monitors, Topic::Monitor));
+    if !is_complete || !covering.is_empty() {
+        checks.extend(unknown(pod_monitors, Topic::Monitor));
+    }
+    if !is_complete && covering.is_empty() {
+        checks.extend(unknown(service_monitors, Topic::Monitor));
+        checks.extend(unknown(services, Topic::Monitor));
+    }
     (checks, covering)
 }
 

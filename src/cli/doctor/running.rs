@@ -32,6 +32,9 @@ struct Kind {
 #[derive(Debug, Deserialize)]
 struct Watch {
     synced: bool,
+    /// The permissions that the account lacks.
+    #[serde(default)]
+    missing: Vec<String>,
 }
 
 /// Limit on names in a sentence.
@@ -52,8 +55,11 @@ fn of_kinds(status: &Status) -> Check {
         "" => kind.kind.clone(),
         group => format!("{}.{group}", kind.kind),
     };
+    // The check of the permissions names these.
+    let is_forbidden =
+        |kind: &&Kind| kind.watches.iter().all(|it| !it.synced && !it.missing.is_empty());
     // The operator's own kinds tell more than their children.
-    let mut kinds: Vec<&Kind> = status.kinds.iter().collect();
+    let mut kinds: Vec<&Kind> = status.kinds.iter().filter(|kind| !is_forbidden(kind)).collect();
     kinds.sort_by_key(|kind| kind.role != Role::Primary);
     let (listed, others): (Vec<&Kind>, Vec<&Kind>) = kinds.into_iter().partition(is_listed);
 

@@ -133,6 +133,7 @@ fn changed(seen: &ExplainedChange) -> TimelineEntry {
                 }
             )
         }
+        "phase" if name.is_empty() => format!("the phase ended{}", joined(", and was ", was, "")),
         "phase" => format!("the phase became {name}{}", joined(", and was ", was, "")),
         "condition" if value.is_empty() && !was.is_empty() => {
             format!("condition {name} disappeared, and was {}", capitalised(was))

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Finding, FindingCode, Subject};
+use loopwatch_model::finding::{Finding, FindingCode, Subject, Value};
 use loopwatch_model::snapshot::{ObjectRow, ObjectState, Snapshot};
 
 /// The open findings by the object that they are about.
@@ -43,7 +43,9 @@ impl<'a> FindingsByObject<'a> {
 
         let is_of_kind = |finding: &&Finding| match &finding.subject {
             Subject::Kind { group, kind } => {
-                finding.code == FindingCode::Failing && (group, kind) == (&row.group, &row.kind)
+                finding.code == FindingCode::Failing
+                    && (group, kind) == (&row.group, &row.kind)
+                    && (!row.rejected || is_for_its_reason(finding, row))
             }
             _ => false,
         };
@@ -63,6 +65,14 @@ impl<'a> FindingsByObject<'a> {
             ObjectState::Overdue => Some("none yet, or turned off by a setting or an annotation"),
             _ => None,
         }
+    }
+}
+
+/// Whether the objects of a kind fail for the same reason as this one.
+fn is_for_its_reason(finding: &Finding, row: &ObjectRow) -> bool {
+    match finding.evidence.0.get("reason") {
+        Some(Value::Text(reason)) => row.signal.contains(&format!("({reason})")),
+        _ => false,
     }
 }
 

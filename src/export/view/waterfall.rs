@@ -161,7 +161,8 @@ impl Period<'_> {
         let changes: Vec<_> = self.changes("phase").collect();
         let current = (self.explanation.phase.as_str(), self.explanation.phase_since);
         let steps = steps(&changes, |change| &change.name, current);
-        let bars = steps.into_iter().filter_map(|(from, to, phase, _)| {
+        let steps = steps.into_iter().filter(|(_, _, phase, _)| !phase.is_empty());
+        let bars = steps.filter_map(|(from, to, phase, _)| {
             let bounds = (from.unwrap_or(self.from), to.unwrap_or(self.to));
             self.bar(bounds, Tone::Plain, phase.to_owned())
         });

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use loopwatch_model::checkpoint::{Checkpoint, SeenLease};
 use loopwatch_model::finding::{Finding, FindingId, Subject};
 use loopwatch_model::observation::{ObjectKey, SourceId, WatchId};
-use loopwatch_model::time::Timestamp;
 
 use super::Pseudonyms;
 
@@ -18,6 +17,7 @@ impl Pseudonyms {
             phases,
             findings: _, // their IDs are hashes of names without a key; see `checkpoint_with`
             silent: _,
+            opened: _,
             of_controllers: _,
             outputs,
             leases,
@@ -53,6 +53,7 @@ impl Pseudonyms {
             phases: phases.collect(),
             findings: BTreeMap::new(),
             silent: BTreeMap::new(),
+            opened: BTreeMap::new(),
             of_controllers: BTreeSet::new(),
             outputs: self.outputs(&outputs),
             leases: leases.collect(),
@@ -70,25 +71,27 @@ impl Pseudonyms {
         checkpoint: Checkpoint,
         findings: &[Finding],
     ) -> Checkpoint {
-        let silent = self.silent(findings, &checkpoint.silent);
+        let silent = self.renamed(findings, &checkpoint.silent);
+        let opened = self.renamed(findings, &checkpoint.opened);
         let of_controller = |f: &&Finding| matches!(f.subject, Subject::Controller { .. });
 
         Checkpoint {
             findings: findings.iter().map(|f| (self.id(f), f.since)).collect(),
             silent,
+            opened,
             of_controllers: findings.iter().filter(of_controller).map(|f| self.id(f)).collect(),
             ..self.checkpoint(checkpoint)
         }
     }
 
-    /// The findings of a checkpoint that do not alert, under the IDs of a replay.
-    fn silent(
+    /// What a checkpoint says about findings, under the IDs of a replay.
+    fn renamed<V: Copy>(
         &self,
         findings: &[Finding],
-        silent: &BTreeMap<String, Option<Timestamp>>,
-    ) -> BTreeMap<String, Option<Timestamp>> {
-        let until = |f: &Finding| silent.get(&f.id.to_string()).copied();
-        findings.iter().filter_map(|f| Some((self.id(f), until(f)?))).collect()
+        values: &BTreeMap<String, V>,
+    ) -> BTreeMap<String, V> {
+        let value = |f: &Finding| values.get(&f.id.to_string()).copied();
+        findings.iter().filter_map(|f| Some((self.id(f), value(f)?))).collect()
     }
 
     /// The ID of a finding in a replay.

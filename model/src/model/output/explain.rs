@@ -218,8 +218,12 @@ impl Model {
     /// Returns the recent changes of an object, with the last spec change in any case.
     fn changes_of(&self, slot: Slot, record: &Record) -> Vec<ExplainedChange> {
         let mut changes = self.parts.recent_changes.of(slot);
-        if !changes.iter().any(|change| change.part == "spec") {
-            changes.extend(recorded_spec_change(record));
+        let last = changes.iter().rfind(|change| change.part == "spec");
+        let is_new = |recorded: &ExplainedChange| {
+            last.is_none_or(|last| recorded.value != last.value && recorded.at > last.at)
+        };
+        if let Some(recorded) = recorded_spec_change(record).filter(is_new) {
+            changes.push(recorded);
             changes.sort_by_key(|change| change.at);
         }
 

@@ -495,3 +495,19 @@ fn a_step_of_the_clock_does_not_let_an_absent_operator_page() {
         "open for 6 minutes"
     );
 }
+
+#[test]
+fn the_page_about_an_absent_operator_outlasts_a_restart_of_loopwatch() {
+    let (mut lab, mut widget) = with_operator();
+    lab.configure(Settings { learn_after: 0, ..Settings::default() });
+    (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
+    renew(&mut lab);
+    lab.begin_deletion(&mut widget);
+    lab.advance(Span::mins(90));
+    let paged = [("FinalizerOwnerAbsent".to_owned(), Severity::Critical)];
+    assert_eq!(lab.alerting(), paged);
+
+    restart(&mut lab, &[], &widget);
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.alerting(), paged);
+}

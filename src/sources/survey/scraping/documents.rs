@@ -87,6 +87,7 @@ pub(crate) struct ContainerPort {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PodStatus {
+    phase: String,
     #[serde(deserialize_with = "or_default")]
     init_container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "or_default")]
@@ -218,10 +219,15 @@ impl Workload {
 }
 
 impl Pod {
+    /// Whether no container of the Pod runs or will run again.
+    pub(crate) fn has_ended(&self) -> bool {
+        matches!(self.status.phase.as_str(), "Failed" | "Succeeded")
+    }
+
     /// The image and the state of its loopwatch container.
     pub(crate) fn loopwatch(&self) -> Option<(&str, ContainerState)> {
         let container = self.spec.loopwatch()?;
-        let PodStatus { init_container_statuses, container_statuses } = &self.status;
+        let PodStatus { init_container_statuses, container_statuses, .. } = &self.status;
         let status = init_container_statuses
             .iter()
             .chain(container_statuses)
