@@ -7,6 +7,10 @@ pub const LATENCY_BOUNDS: &[f64] = &[
     43_200.0, 86_400.0,
 ];
 
+/// Upper bounds in seconds for how soon findings open, and how long they last: ten series for each
+/// of up to sixty findings, twice. The thresholds of findings are minutes to an hour.
+pub const FINDING_BOUNDS: &[f64] = &[10.0, 60.0, 300.0, 900.0, 3600.0, 21_600.0, 86_400.0];
+
 /// Upper bounds in seconds for the delivery lag of watches. loopwatch aims at less than half a
 /// second, so the bounds are densest below that.
 pub const LAG_BOUNDS: &[f64] =

@@ -34,7 +34,7 @@ pub use self::words::{
     OwnerHazard, RightUse, SoftDeletePhase,
 };
 use crate::finding::{Finding, FindingCode};
-use crate::histogram::Histogram;
+use crate::histogram::{FINDING_BOUNDS, Histogram};
 use crate::observation::{LeaseView, LeftOut, Permission, Role, Scope, WatchId};
 use crate::time::{Span, Timestamp};
 
@@ -82,12 +82,18 @@ pub struct Snapshot {
 }
 
 /// How soon the findings of one code have opened, and how long they have lasted.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct FindingTimes {
     /// The times from the beginning of the problem to the opening of the finding.
     pub found: Histogram,
     /// The times from the beginning of the problem to its end.
     pub lasted: Histogram,
+}
+
+impl Default for FindingTimes {
+    fn default() -> Self {
+        Self { found: Histogram::new(FINDING_BOUNDS), lasted: Histogram::new(FINDING_BOUNDS) }
+    }
 }
 
 /// The maximum number of deletions in a snapshot. People read them; totals count all.

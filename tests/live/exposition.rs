@@ -23,7 +23,7 @@ struct Repeated {
 const REQUEUED: &[&str] = &["requeue", "requeue_after"];
 
 /// All families of the section "The operator's loop".
-const LOOP: [Repeated; 13] = [
+const LOOP: [Repeated; 14] = [
     of("reconciles_total", "controller_runtime_reconcile_total", "controller")
         .with("success", &["success", "requeue", "requeue_after"]),
     of("reconciles_total", "controller_runtime_reconcile_total", "controller")
@@ -45,6 +45,7 @@ const LOOP: [Repeated; 13] = [
     of("reconcile_longest_running_seconds", "workqueue_longest_running_processor_seconds", "name"),
     of("queue_depth", "workqueue_depth", "name"),
     of("queue_adds_total", "workqueue_adds_total", "name"),
+    of("queue_retries_total", "workqueue_retries_total", "name"),
     of("queue_wait_seconds_total", "workqueue_queue_duration_seconds_sum", "name"),
     of("queue_unfinished_seconds", "workqueue_unfinished_work_seconds", "name"),
     of("workers_busy", "controller_runtime_active_workers", "controller"),

@@ -112,6 +112,10 @@ pub struct ControllerView {
     /// Objects added to the queue.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_adds: Option<u64>,
+    /// Of these, those that first waited for a time: retries, and reconciles that the controller has
+    /// scheduled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue_retries: Option<u64>,
     /// Number and total duration of waits in the queue, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub queue_seconds: Option<Durations>,

@@ -44,6 +44,10 @@ loopwatch serves these metrics at `/metrics`, in this order, in the Prometheus t
   namespace; it is empty for cluster-scoped objects. It is not called `namespace`, because Prometheus usually adds a
   label of that name for the scrape target. You therefore do not need `honorLabels`.
 - If a value does not exist, there is no series. loopwatch never writes zero instead.
+- A series with the value zero exists only if somebody needs it: a counter begins at zero as soon as its subject is known, because `increase()` does
+  not count the first sample of a series; a histogram has all of its buckets; a gauge by reason is zero for
+  each reason of its fixed list, and one by state for each state that has occurred before. Series about single objects, findings and
+  revisions exist only while there is something to say.
 - Only unhealthy objects have series of their own, at most `--max-object-series` per family, worst first. loopwatch
   counts the series that it leaves out in `loopwatch_dropped_total{limit=\"object_series\"}`. With
   `--object-series=all`, it also exports the metrics under \"Every object\", for all objects and without a limit.

@@ -220,6 +220,9 @@ catalog! {
         "loopwatch_queue_adds_total" Counter Alpha ["operator_pod", "controller"]
             "Objects added to the queue of a controller."
             => Whole(operator::queue_adds);
+        "loopwatch_queue_retries_total" Counter Alpha ["operator_pod", "controller"]
+            "Additions to the queue of a controller that first waited for a time: retries with their backoff, and reconciles that the controller has scheduled."
+            => Whole(operator::queue_retries);
         "loopwatch_queue_wait_seconds_total" Counter Alpha ["operator_pod", "controller"]
             "Total time that objects have waited in the queue of a controller."
             => Whole(operator::queue_seconds);

@@ -109,6 +109,7 @@ fn controller(name: &str, succeeded: u64, failed: u64) -> ControllerView {
         workers_max: Some(4),
         queue_depth: Some(failed),
         queue_adds: Some(succeeded + failed),
+        queue_retries: Some(failed),
         queue_seconds: Some(Durations { count: succeeded + failed, sum: 61.25 }),
         unfinished_seconds: Some(0.5),
         longest_running_seconds: Some(0.25),

@@ -166,6 +166,10 @@ pub(crate) fn queue_adds(shown: &Exposition, samples: &mut Samples<'_>) {
     each_controller(shown, |pod, c| samples.put_some(&[pod, &c.name], c.queue_adds));
 }
 
+pub(crate) fn queue_retries(shown: &Exposition, samples: &mut Samples<'_>) {
+    each_controller(shown, |pod, c| samples.put_some(&[pod, &c.name], c.queue_retries));
+}
+
 pub(crate) fn queue_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
     each_controller(shown, |pod, c| {
         samples.put_some(&[pod, &c.name], c.queue_seconds.map(|all| all.sum))

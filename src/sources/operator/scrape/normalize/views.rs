@@ -39,6 +39,7 @@ pub(super) fn controller_view(name: String, sheet: &Sheet) -> ControllerView {
         workers_max: count(Signal::WorkersMax),
         queue_depth: count(Signal::QueueDepth),
         queue_adds: count(Signal::QueueAdds),
+        queue_retries: count(Signal::QueueRetries),
         queue_seconds: durations(Signal::QueueWaits, Signal::QueueSeconds),
         unfinished_seconds: sheet.get(Signal::Unfinished).and_then(seconds),
         longest_running_seconds: sheet.get(Signal::LongestRunning).and_then(seconds),

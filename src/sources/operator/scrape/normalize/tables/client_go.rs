@@ -13,6 +13,7 @@ pub(super) static TABLE: Table = Table {
     rules: &[
         Rule::sum("workqueue_depth", Signal::QueueDepth),
         Rule::sum("workqueue_adds_total", Signal::QueueAdds),
+        Rule::sum("workqueue_retries_total", Signal::QueueRetries),
         Rule::sum("workqueue_queue_duration_seconds_count", Signal::QueueWaits),
         Rule::sum("workqueue_queue_duration_seconds_sum", Signal::QueueSeconds),
         Rule::sum("workqueue_work_duration_seconds_count", Signal::Reconciles),

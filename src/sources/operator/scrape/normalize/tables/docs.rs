@@ -101,7 +101,7 @@ const SECTIONS: [Section; 12] = [
 /// A signal, its displayed name, and the consequence of its absence.
 type Meaning = (Signal, &'static str, &'static str);
 
-const OF_CONTROLLERS: [Meaning; 17] = [
+const OF_CONTROLLERS: [Meaning; 18] = [
     (
         Signal::Succeeded,
         "reconciles that succeeded",
@@ -137,6 +137,11 @@ const OF_CONTROLLERS: [Meaning; 17] = [
     ),
     (Signal::QueueDepth, "queue depth", "loopwatch does not notice a backlog"),
     (Signal::QueueAdds, "additions to the queue", "the load is unknown"),
+    (
+        Signal::QueueRetries,
+        "retries and scheduled reconciles",
+        "loopwatch does not count the objects that wait for another attempt",
+    ),
     (Signal::QueueWaits, "number of waits in the queue", "the wait before a reconcile is unknown"),
     (
         Signal::QueueSeconds,
