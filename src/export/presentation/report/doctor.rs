@@ -36,7 +36,7 @@ fn headline(checks: &[Check], facts: Vec<String>) -> Headline {
     let count = |state| checks.iter().filter(|check| check.state == state).count();
     let (problems, unknown) = (count(CheckState::Problem), count(CheckState::Unknown));
     let (word, ink) = match (problems, unknown) {
-        (1.., _) => ("broken", Ink::Warning),
+        (1.., _) => ("broken", Ink::Critical),
         (0, 1..) => ("unclear", Ink::Note),
         (0, 0) => ("well", Ink::Good),
     };

@@ -59,7 +59,8 @@ fn ink(explained: &Explained) -> Ink {
     match explained.explanation.object.state.as_str() {
         _ if has("critical") => Ink::Critical,
         _ if has("warning") => Ink::Warning,
-        "overdue" | "failed" => Ink::Warning,
+        "failed" => Ink::Critical,
+        "overdue" => Ink::Warning,
         "converged" | "finished" => Ink::Good,
         _ => Ink::Strong,
     }

@@ -11,12 +11,13 @@ pub(super) struct Grid {
     right: Vec<bool>,
 }
 
-/// `text` in the colour of `ink`, if colours are in use.
+/// `text` in the colour of `ink`, if colours are in use. The colours have the meanings that they have
+/// on the page and in the dashboards.
 pub(super) fn paint(text: &str, ink: Ink, colours: bool) -> String {
     let code = match ink {
         Ink::Critical => "1;31",
         Ink::Warning => "1;33",
-        Ink::Note => "1;36",
+        Ink::Note => "1;94",
         Ink::Good => "32",
         Ink::Faint => "2",
         Ink::Strong => "1",
