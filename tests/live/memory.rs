@@ -93,6 +93,9 @@ const DAYS: i64 = 960;
 /// first stretch.
 const COLLECT_EVERY: Duration = Duration::from_secs(2);
 
+/// Time between two steps of the load.
+const EVERY: Duration = Duration::from_millis(500);
+
 /// A longer time without a sample makes a trend begin anew: a tenth of its window, stretched.
 const MAX_GAP: Duration = Duration::from_secs(6);
 
@@ -263,7 +266,8 @@ impl Slow {
                 collected = Instant::now();
             }
 
-            pause(Duration::from_millis(500));
+            // The load has the same pace on a busy machine, so that a leak has, too.
+            pause((EVERY * turn).saturating_sub(began.elapsed()));
         }
 
         drop(recorder);

@@ -76,7 +76,9 @@ impl Links {
     pub(crate) fn page(&self, findings: &[&Finding]) -> Option<String> {
         let (ExternalUrl(page), first) = (self.page.as_ref()?, findings.first()?);
         Some(match (&first.subject, findings) {
-            (Subject::Object { group, kind, namespace, name }, [_]) => {
+            (Subject::Object { group, kind, namespace, name }, [_])
+                if (ObjectName { group, kind, namespace, name }).may_have_page() =>
+            {
                 page.clone() + &ObjectName { group, kind, namespace, name }.path()
             }
             (subject, _) => {
@@ -220,7 +222,16 @@ mod tests {
             Subject::Kind { group: "example.io".to_owned(), kind: "Widget".to_owned() };
         let list = format!("https://loopwatch.example/team-a/?filter={code}#findings");
 
-        assert_eq!(links().page(&[&finding]), Some(list));
+        assert_eq!(links().page(&[&finding]), Some(list.clone()));
+
+        finding.subject = Subject::Object {
+            group: String::new(),
+            kind: "Namespace".to_owned(),
+            namespace: String::new(),
+            name: "team-a".to_owned(),
+        };
+        assert_eq!(links().page(&[&finding]), Some(list), "loopwatch has no page for it");
+
         assert_eq!(Links::default().page(&[&finding]), None);
         assert_eq!(links().page(&[]), None);
     }

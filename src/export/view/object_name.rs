@@ -44,6 +44,15 @@ impl ObjectName<'_> {
         kind_name(self.group, self.kind)
     }
 
+    /// Whether loopwatch may have a page for the object. It follows namespaces and definitions by
+    /// themselves, not as objects of the operator.
+    pub(crate) fn may_have_page(&self) -> bool {
+        !matches!(
+            (self.group, self.kind),
+            ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+        )
+    }
+
     /// The path of the object's page: `object?group=…&kind=…&namespace=…&name=…`.
     pub(crate) fn path(&self) -> String {
         let Self { group, kind, namespace, name } = *self;

@@ -32,7 +32,8 @@ impl Render for Plain<'_> {
 pub(super) fn subject(subject: &Subject) -> Markup {
     match subject {
         Subject::Object { group, kind, namespace, name } => {
-            Link(ObjectName { group, kind, namespace, name }).render()
+            let object = ObjectName { group, kind, namespace, name };
+            if object.may_have_page() { Link(object).render() } else { Plain(object).render() }
         }
         Subject::Kind { kind, .. } => html! { span class="kind" { (kind) } " all objects" },
         other => html! { bdi { (maud::display(other)) } },
