@@ -84,10 +84,8 @@ pub(super) fn checks(surroundings: &Surroundings) -> (Vec<Check>, Vec<&Monitor>)
         }
     }
 
-    if !is_complete || !covering.is_empty() {
-        checks.extend(unknown(pod_monitors, Topic::Monitor));
-    }
-    if !is_complete && covering.is_empty() {
+    checks.extend(unknown(pod_monitors, Topic::Monitor));
+    if covering.is_empty() {
         checks.extend(unknown(service_monitors, Topic::Monitor));
         checks.extend(unknown(services, Topic::Monitor));
     }

@@ -270,8 +270,8 @@ fn advice(refusal: &Refusal) -> &'static str {
     }
 }
 
-/// The labels that an object lacks, as arguments of `kubectl label`: a selector may contain any text; empty if labels alone do not
-/// suffice.
+/// The labels that an object lacks, as arguments of `kubectl label`; empty if labels alone do not
+/// suffice. They are quoted, because a selector may contain any text.
 fn missing(selector: &LabelSelector, labels: &BTreeMap<String, String>) -> String {
     if selector.match_expressions.iter().flatten().next().is_some() {
         return String::new();

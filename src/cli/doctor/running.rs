@@ -56,8 +56,10 @@ fn of_kinds(status: &Status) -> Check {
         group => format!("{}.{group}", kind.kind),
     };
     // The check of the permissions names these.
-    let is_forbidden =
-        |kind: &&Kind| kind.watches.iter().all(|it| !it.synced && !it.missing.is_empty());
+    let is_forbidden = |kind: &&Kind| {
+        let mut watches = kind.watches.iter();
+        !kind.watches.is_empty() && watches.all(|it| !it.synced && !it.missing.is_empty())
+    };
     // The operator's own kinds tell more than their children.
     let mut kinds: Vec<&Kind> = status.kinds.iter().filter(|kind| !is_forbidden(kind)).collect();
     kinds.sort_by_key(|kind| kind.role != Role::Primary);

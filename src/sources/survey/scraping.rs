@@ -61,14 +61,6 @@ impl Surroundings {
         const AGENTS: &str = "/apis/monitoring.coreos.com/v1alpha1";
 
         let workloads = |resource, kind| part(cluster, APPS, resource, kind, namespace);
-        let monitoring = (
-            part(cluster, MONITORING, "podmonitors", "PodMonitor", None),
-            part(cluster, MONITORING, "servicemonitors", "ServiceMonitor", None),
-            part(cluster, MONITORING, "prometheusrules", "PrometheusRule", None),
-            part(cluster, MONITORING, "prometheuses", "Prometheus", None),
-            part(cluster, AGENTS, "prometheusagents", "PrometheusAgent", None),
-        );
-
         let (mut workloads, stateful_sets, daemon_sets) = join!(
             workloads("deployments", "Deployment"),
             workloads("statefulsets", "StatefulSet"),
@@ -82,13 +74,14 @@ impl Surroundings {
             part(cluster, "/api/v1", "services", "Service", namespace),
             all(cluster, "/api/v1/namespaces"),
         );
-        let namespaces = match namespaces {
-            Ok(items) => Part { items, ..Part::default() },
-            Err(failure) => Part::failed(&failure, "namespaces"),
-        };
 
-        let (pod_monitors, service_monitors, rules, mut prometheuses, agents) =
-            join!(monitoring.0, monitoring.1, monitoring.2, monitoring.3, monitoring.4);
+        let (pod_monitors, service_monitors, rules, mut prometheuses, agents) = join!(
+            part(cluster, MONITORING, "podmonitors", "PodMonitor", None),
+            part(cluster, MONITORING, "servicemonitors", "ServiceMonitor", None),
+            part(cluster, MONITORING, "prometheusrules", "PrometheusRule", None),
+            part(cluster, MONITORING, "prometheuses", "Prometheus", None),
+            part(cluster, AGENTS, "prometheusagents", "PrometheusAgent", None),
+        );
         if agents.is_installed {
             prometheuses.add(agents);
         }
@@ -97,7 +90,7 @@ impl Surroundings {
             workloads,
             pods,
             services,
-            namespaces,
+            namespaces: Part::of(namespaces, "namespaces"),
             pod_monitors,
             service_monitors,
             rules,
@@ -119,10 +112,7 @@ async fn pods(cluster: &Cluster, workloads: &[Workload]) -> Part<Pod> {
     let mut pods = Part::default();
     let mut answers = stream::iter(answers).buffered(AT_ONCE);
     while let Some(answer) = answers.next().await {
-        pods.add(match answer {
-            Ok(items) => Part { items, ..Part::default() },
-            Err(failure) => Part::failed(&failure, "pods"),
-        });
+        pods.add(Part::of(answer, "pods"));
     }
 
     if with.len() > MOST_WORKLOADS && pods.left_out.is_empty() {
@@ -136,6 +126,14 @@ async fn pods(cluster: &Cluster, workloads: &[Workload]) -> Part<Pod> {
 }
 
 impl<T> Part<T> {
+    /// What a list has brought.
+    fn of(list: Result<Vec<T>, Failure>, what: &str) -> Self {
+        match list {
+            Ok(items) => Self { items, ..Self::default() },
+            Err(failure) => Self::failed(&failure, what),
+        }
+    }
+
     fn failed(failure: &Failure, what: &str) -> Self {
         match failure.cause {
             Cause::NotFound => Self { is_installed: false, ..Self::default() },
@@ -173,7 +171,6 @@ async fn part<S: Default + DeserializeOwned>(
     let home = cluster.namespace();
 
     let mut part = match all(cluster, &path).await {
-        Ok(items) => Part { items, ..Part::default() },
         Err(failure) if failure.cause == Cause::Forbidden && namespace.is_none() => {
             match all(cluster, &within(home)).await {
                 Ok(items) => Part {
@@ -186,7 +183,7 @@ async fn part<S: Default + DeserializeOwned>(
                 Err(failure) => Part::failed(&failure, resource),
             }
         }
-        Err(failure) => Part::failed(&failure, resource),
+        list => Part::of(list, resource),
     };
 
     part.items.iter_mut().for_each(|object: &mut Object<S>| object.kind = kind);

@@ -458,13 +458,19 @@ fn a_controller_with_a_long_lease_is_absent_when_the_lease_says_so() {
     assert!(lab.has("FinalizerOwnerAbsent"), "{:?}", lab.findings());
 }
 
-#[test]
-fn the_hour_until_an_absent_operator_pages_goes_on_over_a_restart_of_loopwatch() {
+/// Returns a lab with the usual thresholds for pages, and a widget whose deletion begins, one of six.
+fn deleted_beside_others() -> (Lab, Widget) {
     let (mut lab, mut widget) = with_operator();
     lab.configure(Settings { learn_after: 0, ..Settings::default() });
     (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
     renew(&mut lab);
     lab.begin_deletion(&mut widget);
+    (lab, widget)
+}
+
+#[test]
+fn the_hour_until_an_absent_operator_pages_goes_on_over_a_restart_of_loopwatch() {
+    let (mut lab, widget) = deleted_beside_others();
     let severity = |lab: &Lab| lab.finding("FinalizerOwnerAbsent").severity;
 
     lab.advance(Span::mins(45));
@@ -480,11 +486,7 @@ fn the_hour_until_an_absent_operator_pages_goes_on_over_a_restart_of_loopwatch()
 
 #[test]
 fn a_step_of_the_clock_does_not_let_an_absent_operator_page() {
-    let (mut lab, mut widget) = with_operator();
-    lab.configure(Settings { learn_after: 0, ..Settings::default() });
-    (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
-    renew(&mut lab);
-    lab.begin_deletion(&mut widget);
+    let (mut lab, _) = deleted_beside_others();
     lab.advance(Span::mins(10));
 
     lab.step_clock(Span::hours(5));
@@ -498,11 +500,7 @@ fn a_step_of_the_clock_does_not_let_an_absent_operator_page() {
 
 #[test]
 fn the_page_about_an_absent_operator_outlasts_a_restart_of_loopwatch() {
-    let (mut lab, mut widget) = with_operator();
-    lab.configure(Settings { learn_after: 0, ..Settings::default() });
-    (0..5).for_each(|number| _ = lab.converged(&format!("other-{number}")));
-    renew(&mut lab);
-    lab.begin_deletion(&mut widget);
+    let (mut lab, widget) = deleted_beside_others();
     lab.advance(Span::mins(90));
     let paged = [("FinalizerOwnerAbsent".to_owned(), Severity::Critical)];
     assert_eq!(lab.alerting(), paged);

@@ -133,15 +133,18 @@ mod tests {
     use super::*;
     use crate::export::sample;
 
+    fn set_synced(snapshot: &mut Snapshot, synced: bool) {
+        let watches = snapshot.kinds.iter_mut().flat_map(|kind| &mut kind.watches);
+        watches.for_each(|watch| watch.synced = synced);
+    }
+
     #[test]
     fn each_finding_is_a_failed_or_a_skipped_test_and_texts_are_escaped() {
         let mut snapshot = sample::sample().snapshot;
         let total = Findings::of(&snapshot).roots.len();
         let critical = Findings::of(&snapshot).count(Severity::Critical);
         let count = |text: &str, part: &str| text.matches(part).count();
-        for kind in &mut snapshot.kinds {
-            kind.watches.iter_mut().for_each(|watch| watch.synced = true);
-        }
+        set_synced(&mut snapshot, true);
 
         let text = junit(&snapshot, Some(Severity::Critical)).expect("XML");
         assert_eq!(count(&text, "<failure "), critical, "{text}");
@@ -167,9 +170,7 @@ mod tests {
     fn a_kind_without_findings_is_a_passed_test() {
         let mut snapshot = sample::sample().snapshot;
         snapshot.findings.clear();
-        for kind in &mut snapshot.kinds {
-            kind.watches.iter_mut().for_each(|watch| watch.synced = true);
-        }
+        set_synced(&mut snapshot, true);
 
         let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
         assert_eq!(
@@ -213,9 +214,7 @@ mod tests {
     fn a_kind_that_was_not_listed_is_no_passed_test() {
         let mut snapshot = sample::sample().snapshot;
         snapshot.findings.clear();
-        for kind in &mut snapshot.kinds {
-            kind.watches.iter_mut().for_each(|watch| watch.synced = false);
-        }
+        set_synced(&mut snapshot, false);
 
         let text = junit(&snapshot, Some(Severity::Info)).expect("XML");
         assert!(text.matches("name=\"no findings\"").count() <= 1, "{text}");
