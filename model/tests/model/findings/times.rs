@@ -17,7 +17,7 @@ fn within(histogram: &Histogram) -> (u64, f64) {
 fn a_finding_counts_when_it_opens_and_when_it_closes() {
     let (mut lab, mut widget) = Lab::unacknowledged();
     let times = &lab.snapshot().finding_times[&FindingCode::Unacknowledged];
-    assert_eq!(within(&times.found), (1, 600.0), "the deadline");
+    assert_eq!(within(&times.found), (1, 900.0), "the deadline of ten minutes");
     assert_eq!(within(&times.lasted).0, 0);
 
     lab.advance(Span::mins(40));
