@@ -64,6 +64,9 @@ pub struct Snapshot {
     pub permissions_missing: Vec<(String, Permission)>,
     /// Parts of the cluster that the sources leave out.
     pub left_out: Vec<LeftOut>,
+    /// The names in the settings that have a deadline but are of no watched kind. Empty until the kinds
+    /// are known.
+    pub unused_deadlines: Vec<String>,
     /// Leader election leases, ordered by namespace and name.
     pub leases: Vec<LeaseRow>,
     /// The operator itself.

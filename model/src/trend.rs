@@ -412,7 +412,7 @@ impl Trend {
 
 /// Returns a time span of that many hours, at most a hundred years.
 #[expect(clippy::cast_possible_truncation, reason = "clamped")]
-fn hours(hours: f64) -> Span {
+pub(crate) fn hours(hours: f64) -> Span {
     Span((hours.clamp(0.0, 876_600.0) * 3_600_000.0) as i64)
 }
 

@@ -11,7 +11,7 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Answer, Observation, Probe};
 use loopwatch_model::settings::Settings;
-use loopwatch_model::snapshot::KindSummary;
+use loopwatch_model::snapshot::{KindSummary, ObjectState};
 use loopwatch_model::time::{Span, Timestamp};
 use prometheus_client::metrics::gauge::Gauge;
 
@@ -19,7 +19,7 @@ use super::FAILURE;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
 use crate::config::{ClusterFlags, JudgeFlags, one_of};
-use crate::export::presentation::report::{OutputFormat, junit};
+use crate::export::presentation::report::{FailOn, OutputFormat, junit};
 use crate::export::view::{DumpInput, Input};
 use crate::lock::lock;
 use crate::recording::{Recording, RecordingError};
@@ -57,7 +57,11 @@ pub(super) struct CheckArgs {
     /// Exit with 1 if there is a finding of this severity or higher: critical, warning or info. With
     /// none, findings never change the exit code
     #[arg(long, value_name = "SEVERITY", default_value = "warning", value_parser = severity)]
-    fail_on: FailOn,
+    fail_on: LowestSeverity,
+    /// Also exit with 1 if an object is in one of these states, with or without a finding: for example
+    /// failed,overdue
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    fail_on_state: Vec<ObjectState>,
     /// Time after which to print the report even if some lists are incomplete
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
     timeout: Span,
@@ -69,7 +73,7 @@ pub(super) struct CheckArgs {
 
 /// The lowest severity of a finding that makes the command exit with 1; `None` if none does.
 #[derive(Clone, Copy, Debug)]
-struct FailOn(Option<Severity>);
+struct LowestSeverity(Option<Severity>);
 
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
@@ -85,15 +89,16 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
                 None => Selection::EveryKindWithStatus,
             };
             let looked = judge_cluster(&args.cluster, args.timeout, select, settings);
-            (app::runtime()?.block_on(looked)?, Input::default())
+            app::runtime()?.block_on(looked)?
         }
     };
 
     let shown =
         Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
     let snapshot = shown.print(args.output)?;
+    let fail_on = FailOn { severity: args.fail_on.0, states: args.fail_on_state };
     if let Some(file) = &args.junit {
-        let tests = junit(&snapshot, args.fail_on.0)?;
+        let tests = junit(&snapshot, &input, &fail_on)?;
         std::fs::write(file, tests).with_context(|| format!("cannot write {}", file.display()))?;
     }
 
@@ -103,7 +108,7 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
         return Ok(FAILURE); // the report names the reason
     }
 
-    Ok(play::exit_code(&snapshot, args.fail_on.0))
+    Ok(play::exit_code(&snapshot, &input, &fail_on))
 }
 
 /// Judges a dump or a recording.
@@ -147,7 +152,7 @@ fn judge_dump(
     let mut model =
         Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
     let found = dump.index();
-    let input = Input { recording: None, dump: Some(described(&dump)) };
+    let input = Input { dump: Some(described(&dump)), ..Input::default() };
 
     for observation in dump.observations(&found) {
         let key = match &observation {
@@ -216,7 +221,7 @@ pub(super) async fn judge_cluster(
     timeout: Span,
     select: Selection,
     settings: Settings,
-) -> anyhow::Result<Model> {
+) -> anyhow::Result<(Model, Input)> {
     let cluster = app::connect(&flags.access()).await?;
     let mut options = flags.source_options(app::hash_key(), &settings);
     options.lease = LeaseSelection::Off;
@@ -239,7 +244,9 @@ pub(super) async fn judge_cluster(
     ));
 
     let within = Duration::from_millis(timeout.0.unsigned_abs());
-    if tokio::time::timeout(within, first_lists(&mut handle)).await.is_err() {
+    let lists = tokio::time::timeout(within, first_lists(&mut handle)).await;
+    let lists_timed_out = lists.is_err();
+    if lists_timed_out {
         super::print_error(&format!(
             "some lists were incomplete after {timeout}, so this report is incomplete, too; see --timeout and --watch"
         ));
@@ -258,7 +265,8 @@ pub(super) async fn judge_cluster(
 
     let model =
         Arc::into_inner(model).ok_or_else(|| anyhow::anyhow!("the model is still in use"))?;
-    Ok(model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner))
+    let model = model.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    Ok((model, Input { lists_timed_out, ..Input::default() }))
 }
 
 /// Waits for the first lists of all watches. Shows the progress on a terminal.
@@ -319,11 +327,16 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, String> {
     })
 }
 
-fn severity(text: &str) -> Result<FailOn, String> {
+fn severity(text: &str) -> Result<LowestSeverity, String> {
     let severities = [Severity::Critical, Severity::Warning, Severity::Info];
     let [critical, warning, info] =
-        severities.map(|severity| (severity.as_str(), FailOn(Some(severity))));
-    one_of(text, &[critical, warning, info, ("none", FailOn(None))])
+        severities.map(|severity| (severity.as_str(), LowestSeverity(Some(severity))));
+    one_of(text, &[critical, warning, info, ("none", LowestSeverity(None))])
+}
+
+fn state(text: &str) -> Result<ObjectState, String> {
+    let states: Vec<_> = ObjectState::ALL.iter().map(|state| (state.as_str(), *state)).collect();
+    one_of(text, &states)
 }
 
 pub(super) fn format(text: &str) -> Result<OutputFormat, String> {

@@ -232,11 +232,17 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         .filter(|named| named.starts_with('-') && position(arguments, named).is_none())
     {
         // The arguments do not contain it, so the value comes from the environment.
-        Some(named) if error.get(ContextKind::InvalidValue).is_some() => {
+        Some(named) if error.get(ContextKind::InvalidValue).is_some() && has_variable(named) => {
             format!("{}: {line}", config::variable(flag(named).trim_start_matches('-')))
         }
         _ => line,
     }
+}
+
+/// Whether a flag has a variable. That of a report has none, so `-o` must be in the arguments.
+fn has_variable(named: &str) -> bool {
+    let long = flag(named).trim_start_matches('-');
+    flags_with_variables().get_arguments().any(|argument| argument.get_long() == Some(long))
 }
 
 /// Whether an argument looks like a negative number.

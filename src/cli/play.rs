@@ -3,16 +3,16 @@
 pub(super) mod paced; // at a limited speed
 
 use anyhow::ensure;
-use loopwatch_model::finding::{Finding, FindingEvent, Severity};
+use loopwatch_model::finding::FindingEvent;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::{Cursor, ObjectRow, Snapshot};
 use loopwatch_model::time::Timestamp;
 
-use super::{FINDINGS, SUCCESS};
+use super::{FAILURE, FINDINGS, SUCCESS};
 use crate::config::JudgeFlags;
-use crate::export::presentation::report::{CheckReport, OutputFormat, Style};
+use crate::export::presentation::report::{CheckReport, FailOn, OutputFormat, Style};
 use crate::export::view::{Input, RecordingInput};
 use crate::recording::Recording;
 
@@ -110,15 +110,17 @@ pub(super) fn play(
     }
 
     input.set_unread(&recording.unread());
-    Ok(Played { model, input: Input { recording: Some(input), dump: None }, timeline })
+    Ok(Played { model, input: Input { recording: Some(input), ..Input::default() }, timeline })
 }
 
-/// The exit code, which says whether there is a finding of this severity or higher. With `None`, no
-/// finding changes it.
-pub(super) fn exit_code(snapshot: &Snapshot, fail_on: Option<Severity>) -> u8 {
-    let fails = |finding: &Finding| fail_on.is_some_and(|limit| finding.severity <= limit);
-    let found = snapshot.findings.iter().any(fails);
-    if found { FINDINGS } else { SUCCESS }
+/// The exit code, which says whether the user has to look. No problem in a part of the input is no
+/// success.
+pub(super) fn exit_code(snapshot: &Snapshot, input: &Input, fail_on: &FailOn) -> u8 {
+    match (fail_on.fails(snapshot), input.is_whole()) {
+        (true, _) => FINDINGS,
+        (false, true) => SUCCESS,
+        (false, false) => FAILURE,
+    }
 }
 
 impl Shown<'_> {

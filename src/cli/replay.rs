@@ -5,7 +5,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use clap::Args;
-use loopwatch_model::finding::Severity;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 
@@ -15,7 +14,7 @@ use super::{SUCCESS, check, timeline};
 use crate::app;
 use crate::config::{JudgeFlags, ServeFlags};
 use crate::export::metrics::TextFormat;
-use crate::export::presentation::report::OutputFormat;
+use crate::export::presentation::report::{FailOn, OutputFormat};
 use crate::export::server::Exporter;
 use crate::export::view::{BlindSpot, Input};
 use crate::recording::Recording;
@@ -97,11 +96,11 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
         return serve_end(played, &args.serve_flags);
     }
 
-    Ok(play::exit_code(&snapshot, Some(Severity::Warning)))
+    Ok(play::exit_code(&snapshot, input, &FailOn::default()))
 }
 
 fn print_metrics(played: Played, flags: &ServeFlags) -> u8 {
-    let code = play::exit_code(&played.model.snapshot(), Some(Severity::Warning));
+    let code = play::exit_code(&played.model.snapshot(), &played.input, &FailOn::default());
     report_blind_spots(&played.input);
     super::print(&exporter(played, flags).render(TextFormat::Text004).into_text());
     code

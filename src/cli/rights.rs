@@ -64,7 +64,7 @@ pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result
         None => {
             let select = Selection::OperatorPermissions;
             let looked = check::judge_cluster(&args.cluster, args.timeout, select, settings);
-            app::runtime()?.block_on(looked)?
+            app::runtime()?.block_on(looked)?.0
         }
     };
 

@@ -36,7 +36,7 @@ pub(crate) use self::findings::{
     FindingGroup, Findings, evidence, evidence_values, finding_age, grouped_findings,
 };
 pub(crate) use self::health::{
-    OverallHealth, exceptions_in_words, objects_by_state, objects_in_words, reason_in_words,
+    Doubt, OverallHealth, exceptions_in_words, objects_by_state, objects_in_words, reason_in_words,
 };
 pub(crate) use self::input::{DumpInput, Input, RecordingInput};
 #[cfg(test)]

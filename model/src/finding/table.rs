@@ -639,7 +639,7 @@ findings! {
         meaning: "At its current growth rate, the memory of the operator will soon reach its limit.",
         title: "about to run out of memory",
         near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
-        evidence: ["instance", "exhausted_in", "used", "per_hour", "rise", "window", "explained", "top_growth"],
+        evidence: ["instance", "exhausted_in", "limit", "used", "heap_goal", "per_hour", "rise", "window", "explained", "top_growth"],
         settings: ["exhaustion_within", "memory_jump_percent"],
         explained_by: [],
         advice: "Raise the memory limit, or restart the operator at a time of your choice, before the kernel kills it. Then look for the cause of the growth: the finding HeapLeak names it if it is known. The finding is critical only if the operator uses more memory than it usually does and objects are not as they should be.",

@@ -31,11 +31,13 @@ fn a_usage_error_is_one_line_that_names_the_problem() {
         ("loopwatch rights --from recording.jsonl --watch Widget", "--watch"),
         ("loopwatch check --deadline 0s", "a deadline must be longer than zero"),
         ("loopwatch check --context run --no-such-flag", "--no-such-flag"),
+        ("loopwatch check -o xml", "invalid value 'xml' for '--output <FORMAT>': expected table"),
     ] {
         let arguments = arguments(line);
         let error = one_line(&parse(&arguments).expect_err(line), &arguments);
 
         assert!(error.contains(expected) && !error.contains('\n'), "{line:?} gave {error:?}");
+        assert!(!error.contains("LOOPWATCH_"), "no variable is set: {line:?} gave {error:?}");
     }
 }
 

@@ -158,6 +158,6 @@ impl Played {
     fn show(&self, input: &mut RecordingInput, recording: &Recording, at: Timestamp) {
         input.shows = Some(at);
         input.set_unread(&recording.unread());
-        self.exporter.set_input(Input { recording: Some(input.clone()), dump: None });
+        self.exporter.set_input(Input { recording: Some(input.clone()), ..Input::default() });
     }
 }

@@ -20,7 +20,9 @@ pub(super) fn findings() -> String {
          `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in the report of `check`.\n\
          A finding raises an alert only if no other open finding explains it ([noise](alerts.md#noise)). In commands, loopwatch replaces\n\
          the placeholders in braces with the values of the subject. The page serves the runbooks at `/runbooks`, and\n\
-         `loopwatch runbook NAME` prints them.\n",
+         `loopwatch runbook NAME` prints them.\n\n\
+         A finding has two times. The problem began at the first one: \"for 12m\", `since` in JSON. For an object that waits, this is\n\
+         the spec change or the deletion. The finding opened at the second one, after its threshold: \"opened\", `found` in JSON.\n",
     );
 
     let mut area = None;

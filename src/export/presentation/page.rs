@@ -54,7 +54,7 @@ pub(crate) fn render(
     wish: Wish<'_>,
 ) -> String {
     let charts = chart::Frame::of(snapshot, past, wish.whole_past);
-    let health = OverallHealth::of(snapshot);
+    let health = OverallHealth::of(snapshot, input);
     let blind_spots = input.all_blind_spots(snapshot);
     let main = html! {
         (recording(input))
@@ -62,7 +62,7 @@ pub(crate) fn render(
         (headline::headline(snapshot, health))
         div class="columns" {
             div {
-                (findings::findings(snapshot, blind_spots.is_empty()))
+                (findings::findings(snapshot, health, blind_spots.is_empty()))
                 (tables::unhealthy_objects(snapshot))
                 (relations::deletions(snapshot))
                 (relations::ownership_and_references(snapshot))

@@ -13,11 +13,13 @@ mod explain; // one object
 mod forecast; // what a deletion takes with it
 mod doctor; // the checks of an installation
 mod rights; // the permissions of the operator's account
+mod fail_on; // the problems that count in CI
 mod junit; // the findings as tests, for CI systems
 
 pub(crate) use self::check::CheckReport;
 pub(crate) use self::doctor::doctor_report;
 pub(crate) use self::explain::explain_report;
+pub(crate) use self::fail_on::FailOn;
 pub(crate) use self::forecast::Forecast;
 pub(crate) use self::junit::junit;
 pub(crate) use self::rights::rights_report;

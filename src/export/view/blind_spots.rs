@@ -44,6 +44,7 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
             .iter()
             .map(|part| BlindSpot { what: part.what.clone(), why: part.why.clone() }),
     );
+    spots.extend(snapshot.unused_deadlines.iter().map(|name| without_kind(snapshot, name)));
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
         let what = format!("{count} {}", limit.replace('_', " "));
         spots.push(BlindSpot { what, why: "dropped because a limit was reached".to_owned() });
@@ -77,6 +78,33 @@ fn missing_permissions(snapshot: &Snapshot) -> impl Iterator<Item = BlindSpot> {
             why: format!("the account may not {verb} them"),
         }
     })
+}
+
+/// A name in the settings that has a deadline but is of no watched kind, with the watched kinds of this
+/// name in other groups.
+fn without_kind(snapshot: &Snapshot, name: &str) -> BlindSpot {
+    let (_, own) = name.rsplit_once('/').unwrap_or(("", name));
+    let is_alike = |kind: &&KindSummary| {
+        own.eq_ignore_ascii_case(&kind.kind) || own.eq_ignore_ascii_case(&kind.resource)
+    };
+    let alike: Vec<String> = snapshot
+        .kinds
+        .iter()
+        .filter(is_alike)
+        .take(3)
+        .map(|kind| format!("{}/{}", kind.group, kind.kind))
+        .collect();
+    let hint = match alike.is_empty() {
+        true => String::new(),
+        false => format!("; did you mean {}?", alike.join(" or ")),
+    };
+
+    BlindSpot {
+        what: format!(
+            "kind {name}, for which --deadline or the configuration file sets a deadline"
+        ),
+        why: format!("loopwatch watches no kind of this name{hint}"),
+    }
 }
 
 /// `all namespaces`, `the cluster`, `namespace team-a`.
@@ -128,6 +156,17 @@ fn source_name(watch: &WatchId) -> String {
 mod tests {
     use super::*;
     use crate::export::sample::sample;
+
+    #[test]
+    fn a_deadline_without_a_kind_names_the_kinds_of_this_name() {
+        let mut snapshot = sample().snapshot;
+        snapshot.unused_deadlines = vec!["Database".to_owned(), "example.io/Gadget".to_owned()];
+        let why: Vec<_> = blind_spots(&snapshot).into_iter().map(|spot| spot.why).collect();
+
+        let none = "loopwatch watches no kind of this name";
+        assert!(why.contains(&format!("{none}; did you mean db.example.io/Database?")), "{why:#?}");
+        assert!(why.contains(&none.to_owned()), "{why:#?}");
+    }
 
     #[test]
     fn each_blind_spot_is_named_once_with_its_reason() {

@@ -9,20 +9,32 @@ use loopwatch_model::observation::Role;
 use loopwatch_model::snapshot::{Health, ObjectState, Snapshot};
 
 use super::blind_spots::{is_watch_down, watches};
+use super::input::Input;
 use super::text::Number;
 
 /// The worst health of any namespace and of the operator itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OverallHealth {
     Known(Health),
-    /// loopwatch sees nothing, so it cannot report health.
-    Unknown,
+    /// Nothing bad is known, but nothing shows that all is well.
+    Unknown(Doubt),
+}
+
+/// Why nothing bad is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Doubt {
+    /// No watch is up and synced.
+    Blind,
+    /// There are objects, and loopwatch cannot judge any of them.
+    NothingJudged,
+    /// loopwatch could not read a part of its input.
+    InputUnread,
 }
 
 impl OverallHealth {
-    /// Sums up a snapshot.
+    /// Sums up a snapshot, which loopwatch has made from this input.
     #[must_use]
-    pub(crate) fn of(snapshot: &Snapshot) -> Self {
+    pub(crate) fn of(snapshot: &Snapshot, input: &Input) -> Self {
         // Objects stay Ready when their operator dies.
         let is_of_operator = |finding: &&Finding| {
             matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. })
@@ -35,9 +47,10 @@ impl OverallHealth {
 
         let worst =
             snapshot.health.values().copied().chain(of_operator).max().unwrap_or(Health::Healthy);
-        let sees = watches(snapshot)
-            .any(|(_, watch)| watch.synced && !is_watch_down(snapshot, &watch.watch));
-        if worst == Health::Healthy && !sees { Self::Unknown } else { Self::Known(worst) }
+        match Doubt::of(snapshot, input) {
+            Some(doubt) if worst == Health::Healthy => Self::Unknown(doubt),
+            _ => Self::Known(worst),
+        }
     }
 
     /// `healthy`, `degraded`, `failing` or `unknown`.
@@ -45,7 +58,36 @@ impl OverallHealth {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Known(health) => health.as_str(),
-            Self::Unknown => "unknown",
+            Self::Unknown(_) => "unknown",
+        }
+    }
+}
+
+impl Doubt {
+    fn of(snapshot: &Snapshot, input: &Input) -> Option<Self> {
+        let sees = watches(snapshot)
+            .any(|(_, watch)| watch.synced && !is_watch_down(snapshot, &watch.watch));
+        let states = objects_by_state(snapshot);
+        let total: u64 = states.iter().sum();
+
+        if !sees {
+            Some(Self::Blind)
+        } else if !input.is_whole() {
+            Some(Self::InputUnread)
+        } else if total > 0 && states[ObjectState::Unknown as usize] == total {
+            Some(Self::NothingJudged)
+        } else {
+            None
+        }
+    }
+
+    /// The reason, after `because`.
+    #[must_use]
+    pub(crate) const fn in_words(self) -> &'static str {
+        match self {
+            Self::Blind => "no watch is up and synced",
+            Self::NothingJudged => "loopwatch cannot judge any of the objects",
+            Self::InputUnread => "loopwatch could not read all of its input",
         }
     }
 }
@@ -117,6 +159,7 @@ pub(crate) fn reason_in_words<'a>(signal: &'a str, reason: &'a str) -> &'a str {
 mod tests {
     use loopwatch_model::finding::Severity;
 
+    use super::super::input::DumpInput;
     use super::*;
     use crate::export::sample::{empty, healthy, sample};
 
@@ -144,7 +187,7 @@ mod tests {
             let namespace = snapshot.kinds[0].namespaces.values_mut().next().expect("one");
             namespace.states[ObjectState::Failed as usize] = failed;
             namespace.states[ObjectState::Overdue as usize] = overdue;
-            exceptions_in_words(&snapshot, OverallHealth::of(&snapshot))
+            exceptions_in_words(&snapshot, OverallHealth::of(&snapshot, &Input::default()))
         };
 
         assert_eq!(said(0, 0), None);
@@ -152,23 +195,52 @@ mod tests {
         assert_eq!(said(0, 2).as_deref(), Some("2 overdue objects"));
         assert_eq!(said(1, 1).as_deref(), Some("1 failed and 1 overdue objects"));
         let failing = sample().snapshot;
-        assert_eq!(exceptions_in_words(&failing, OverallHealth::of(&failing)), None);
+        assert_eq!(
+            exceptions_in_words(&failing, OverallHealth::of(&failing, &Input::default())),
+            None
+        );
     }
 
     #[test]
     fn the_overall_health_is_that_of_the_worst_namespace() {
-        assert_eq!(OverallHealth::of(&sample().snapshot).as_str(), "failing");
-        assert_eq!(OverallHealth::of(&empty().snapshot).as_str(), "unknown");
+        assert_eq!(OverallHealth::of(&sample().snapshot, &Input::default()).as_str(), "failing");
+        assert_eq!(OverallHealth::of(&empty().snapshot, &Input::default()).as_str(), "unknown");
 
         let mut blind = healthy().snapshot;
-        assert_eq!(OverallHealth::of(&blind).as_str(), "healthy");
+        assert_eq!(OverallHealth::of(&blind, &Input::default()).as_str(), "healthy");
 
         blind.kinds[0].watches[0].synced = false;
         assert_eq!(
-            OverallHealth::of(&blind).as_str(),
+            OverallHealth::of(&blind, &Input::default()).as_str(),
             "unknown",
             "what cannot be seen is never good"
         );
+    }
+
+    #[test]
+    fn health_is_unknown_if_no_object_can_be_judged_or_a_part_of_the_input_is_missing() {
+        let mut snapshot = healthy().snapshot;
+        let states = &mut snapshot.kinds[0].namespaces.values_mut().next().expect("one").states;
+        let sum: u64 = states.iter().sum();
+        *states = [0; ObjectState::ALL.len()];
+        states[ObjectState::Unknown as usize] = sum;
+        let health = OverallHealth::of(&snapshot, &Input::default());
+        assert_eq!(health, OverallHealth::Unknown(Doubt::NothingJudged));
+
+        let dump = |problems| {
+            let dump = DumpInput { objects: 1, without_managed_fields: 0, problems };
+            Input { dump: Some(dump), ..Input::default() }
+        };
+        let broken = dump(vec!["document at line 7: not YAML".to_owned()]);
+        let timed_out = Input { lists_timed_out: true, ..Input::default() };
+        for (input, expected) in [
+            (broken, OverallHealth::Unknown(Doubt::InputUnread)),
+            (timed_out, OverallHealth::Unknown(Doubt::InputUnread)),
+            (dump(Vec::new()), OverallHealth::Known(Health::Healthy)),
+        ] {
+            assert_eq!(OverallHealth::of(&healthy().snapshot, &input), expected);
+            assert_eq!(OverallHealth::of(&sample().snapshot, &input).as_str(), "failing");
+        }
     }
 
     #[test]
@@ -177,7 +249,7 @@ mod tests {
             let mut snapshot = healthy().snapshot;
             let finding = sample().snapshot.findings.remove(0);
             snapshot.findings = vec![Finding { subject: subject.clone(), severity, ..finding }];
-            OverallHealth::of(&snapshot).as_str()
+            OverallHealth::of(&snapshot, &Input::default()).as_str()
         };
 
         let operator =

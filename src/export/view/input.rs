@@ -14,11 +14,13 @@ use super::text::Number;
 use crate::recording::Unread;
 use crate::telemetry::UnreadPart;
 
-/// The input of a report. Both fields are `None` for a cluster.
+/// The input of a report. `recording` and `dump` are `None` for a cluster.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Input {
     pub recording: Option<RecordingInput>,
     pub dump: Option<DumpInput>,
+    /// Whether the time for the first lists of a cluster ended before the lists.
+    pub lists_timed_out: bool,
 }
 
 /// A recording, as far as the replay has read it.
@@ -64,7 +66,24 @@ impl Input {
     /// The parts that loopwatch could not use, as blind spots.
     pub(crate) fn blind_spots(&self) -> Vec<BlindSpot> {
         let recording = self.recording.iter().flat_map(RecordingInput::blind_spots);
-        recording.chain(self.dump.iter().filter_map(DumpInput::blind_spot)).collect()
+        let dump = self.dump.iter().flat_map(DumpInput::blind_spots);
+        let timed_out = self.lists_timed_out.then(|| BlindSpot {
+            what: "objects of kinds whose lists are incomplete".to_owned(),
+            why: "the API server did not send the rest of these lists before the time for them ended; increase \
+                  --timeout, or select kinds with --watch"
+                .to_owned(),
+        });
+
+        recording.chain(dump).chain(timed_out).collect()
+    }
+
+    /// Whether loopwatch could read every part of the input. Parts that a newer loopwatch added, and
+    /// kinds that the account may not list, do not count: nobody expects this loopwatch to read them.
+    #[must_use]
+    pub(crate) fn is_whole(&self) -> bool {
+        let skipped = self.recording.as_ref().is_some_and(|recording| recording.skipped_lines > 0);
+        let broken = self.dump.as_ref().is_some_and(|dump| !dump.problems.is_empty());
+        !skipped && !broken && !self.lists_timed_out
     }
 
     /// Everything that loopwatch cannot use from the input, or cannot see in the cluster.
@@ -186,7 +205,20 @@ impl RecordingInput {
 }
 
 impl DumpInput {
-    fn blind_spot(&self) -> Option<BlindSpot> {
+    fn blind_spots(&self) -> impl Iterator<Item = BlindSpot> {
+        let unread = (!self.problems.is_empty()).then(|| BlindSpot {
+            what: plural(self.problems.len() as u64, "part") + " of the dump",
+            why: format!(
+                "loopwatch skipped what it could not read ({}); correct the file, or create the dump again",
+                list(self.problems.iter().cloned(), self.problems.len() as u64, "; ")
+            ),
+        });
+
+        unread.into_iter().chain(self.without_ages())
+    }
+
+    /// The objects without ages, if there are any.
+    fn without_ages(&self) -> Option<BlindSpot> {
         let (objects, without) = (self.objects, self.without_managed_fields);
         if without == 0 {
             return None;
@@ -236,7 +268,7 @@ mod tests {
         recording.set_unread(&unread);
         assert_eq!(recording.unread().map(|(_, count)| count), [7, 2_000, 4, 1]);
 
-        let input = Input { recording: Some(recording), dump: None };
+        let input = Input { recording: Some(recording), ..Input::default() };
         let said: Vec<_> = input
             .blind_spots()
             .into_iter()
@@ -258,7 +290,7 @@ mod tests {
     fn a_dump_without_managed_fields_has_no_ages_of_specs() {
         let of = |objects, without_managed_fields| {
             let dump = Some(DumpInput { objects, without_managed_fields, problems: Vec::new() });
-            Input { recording: None, dump }
+            Input { dump, ..Input::default() }
                 .blind_spots()
                 .into_iter()
                 .map(|spot| spot.what)

@@ -77,12 +77,7 @@ impl Trends {
             for (signal, trend, _) in trends.into_iter().filter(|(.., value)| value.is_some()) {
                 let mut verdict = trend.verdict();
                 if signal == memory {
-                    let nearest = [verdict.exhaustion, watched.forecast.exhaustion()]
-                        .into_iter()
-                        .flatten()
-                        .min();
-
-                    verdict.exhaustion = nearest;
+                    verdict.exhaustion = watched.time_to_limit(&verdict);
                 }
 
                 rows.push(TrendSummary { instance: instance.clone(), signal, verdict });

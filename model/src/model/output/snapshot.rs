@@ -52,6 +52,7 @@ impl Model {
                 .values()
                 .flat_map(|view| view.left_out.iter().cloned())
                 .collect(),
+            unused_deadlines: self.unused_deadlines(),
             leases: self.operator.leases.rows(),
             operator: self.operator.shown_operator(&self.world),
             trends: self.operator.trends.summaries(),
@@ -146,6 +147,15 @@ impl Model {
         });
 
         findings
+    }
+
+    /// Returns the names in the settings that have a deadline but are of no kind.
+    fn unused_deadlines(&self) -> Vec<String> {
+        let is_unused =
+            |name: &&String| !self.world.kinds.iter().any(|kind| kind.has_deadline(name));
+        let names = self.world.settings.deadlines.keys().filter(is_unused);
+
+        names.filter(|_| !self.world.kinds.is_empty()).cloned().collect()
     }
 
     fn shown_kinds(&self) -> Vec<KindSummary> {

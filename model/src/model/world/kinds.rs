@@ -209,16 +209,17 @@ impl Kind {
         }
     }
 
-    /// Returns the deadline that the settings give this kind. As for `--watch`, the name may be in
-    /// any case, and it may be the plural.
+    /// Returns the deadline that the settings give this kind.
     fn configured_deadline(&self, settings: &Settings) -> Option<Span> {
-        let names_this = |name: &str| {
-            let (group, kind) = name.rsplit_once('/').unwrap_or(("", name));
-            *group == *self.group
-                && (kind.eq_ignore_ascii_case(&self.kind)
-                    || kind.eq_ignore_ascii_case(&self.resource))
-        };
-        settings.deadlines.iter().find(|(name, _)| names_this(name)).map(|(_, span)| *span)
+        settings.deadlines.iter().find(|(name, _)| self.has_deadline(name)).map(|(_, span)| *span)
+    }
+
+    /// Returns whether a deadline for `GROUP/KIND` is for this kind. As for `--watch`, the name may be in
+    /// any case, and it may be the plural; a name without a group is of the core group.
+    pub(crate) fn has_deadline(&self, name: &str) -> bool {
+        let (group, kind) = name.rsplit_once('/').unwrap_or(("", name));
+        *group == *self.group
+            && (kind.eq_ignore_ascii_case(&self.kind) || kind.eq_ignore_ascii_case(&self.resource))
     }
 
     /// Returns the SLO deadline, after which an obligation counts as late. It is never learned,

@@ -79,6 +79,15 @@ fn an_acknowledged_object_that_is_never_ready_is_overdue_and_the_evidence_names_
 }
 
 #[test]
+fn a_deadline_for_a_kind_that_nobody_watches_is_reported() {
+    let names = ["Widget", "example.io/Widget", "other.io/Widget"];
+    let deadlines = names.map(|name| (name.to_owned(), Span::hours(1))).into();
+    let lab = Lab::with(Settings { deadlines, ..Settings::default() });
+
+    assert_eq!(lab.snapshot().unused_deadlines, ["Widget", "other.io/Widget"]);
+}
+
+#[test]
 fn a_slow_object_is_not_overdue_before_the_configured_deadline_of_its_kind() {
     for name in ["example.io/Widget", "example.io/widget", "example.io/widgets"] {
         let deadlines =

@@ -119,6 +119,28 @@ fn exhaustion_pages_only_if_objects_suffer() {
     assert_eq!(loud.severity, Severity::Critical, "{}", loud.summary());
 }
 
+/// The next heap goal is beyond the limit, but a runtime that allocates little takes long to get there.
+#[test]
+fn a_heap_that_has_outgrown_its_share_of_the_limit_still_has_the_time_that_its_growth_takes() {
+    let mut operator = Process::new();
+    operator.heap(6.0, |_| 40.0).run(4.0, |t, process| {
+        set_heap(process, 40.0 + 24.0 * t);
+        process.resident = Some(((60.0 + 30.0 * t) * MIB) as u64);
+    });
+
+    let found = operator.finding(FindingCode::MemoryExhaustionPredicted).expect("a prediction");
+    let summary = found.summary();
+    assert!(summary.contains("exhausted in 3h"), "76 MiB are left at 24 MiB/h: {summary}");
+    assert!(
+        summary.contains("limit 256.0 MiB") && summary.contains("heap goal 27"),
+        "the reason: {summary}"
+    );
+
+    let rows = operator.lab.snapshot().trends;
+    let row = rows.iter().find(|row| row.signal == TrendSignal::LiveHeap).expect("a row");
+    assert!(row.verdict.exhaustion.is_some_and(|left| left > Span::hours(3)), "{row:?}");
+}
+
 #[test]
 fn exhaustion_does_not_page_for_an_object_that_was_broken_before_or_has_another_cause() {
     let mut operator = Process::new();

@@ -94,7 +94,7 @@ impl<'a> StatusView<'a> {
         Self {
             at: snapshot.at,
             loopwatch: BuildView { version: VERSION, revision: REVISION },
-            health: OverallHealth::of(snapshot).as_str(),
+            health: OverallHealth::of(snapshot, input).as_str(),
             namespaces: &snapshot.health,
             kinds: snapshot.kinds.iter().map(KindView::of).collect(),
             sources: snapshot.sources.iter().map(SourceView::of).collect(),

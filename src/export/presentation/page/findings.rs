@@ -10,7 +10,7 @@ use maud::{Markup, display, html};
 use super::link::subject;
 use super::markup::{Age, UtcTime, ago, beyond, section};
 use crate::export::view::{
-    FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook_path,
+    Doubt, FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook_path,
 };
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because
@@ -48,7 +48,7 @@ pub(super) fn shown(snapshot: &Snapshot) -> BTreeSet<FindingId> {
 }
 
 /// The section of findings. `sees_all` means that there are no blind spots.
-pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
+pub(super) fn findings(snapshot: &Snapshot, health: OverallHealth, sees_all: bool) -> Markup {
     let findings = Findings::of(snapshot);
     let (info, urgent): (Vec<_>, Vec<_>) =
         findings.groups().into_iter().partition(|group| group.severity == Severity::Info);
@@ -56,7 +56,7 @@ pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
     let infos = findings.count(Severity::Info) as u64;
 
     let content = html! {
-        @if urgent.is_empty() { p class="empty" { (nothing_urgent(snapshot, sees_all)) } }
+        @if urgent.is_empty() { p class="empty" { (nothing_urgent(health, sees_all)) } }
         (cards.of(&urgent))
         @if !info.is_empty() {
             details class="info-findings" id="info" data-key="info" {
@@ -68,9 +68,9 @@ pub(super) fn findings(snapshot: &Snapshot, sees_all: bool) -> Markup {
     section("findings", "Findings", &content)
 }
 
-fn nothing_urgent(snapshot: &Snapshot, sees_all: bool) -> &'static str {
-    match (OverallHealth::of(snapshot), sees_all) {
-        (OverallHealth::Unknown, _) => {
+fn nothing_urgent(health: OverallHealth, sees_all: bool) -> &'static str {
+    match (health, sees_all) {
+        (OverallHealth::Unknown(Doubt::Blind), _) => {
             "No critical findings or warnings, but loopwatch cannot see any objects."
         }
         (_, true) => "No critical findings or warnings.",

@@ -7,8 +7,8 @@ use maud::{Markup, html};
 use super::link::objects_in_state;
 use super::markup::{UtcTime, beyond};
 use crate::export::view::{
-    Findings, Number, OverallHealth, capitalised, encoded, exceptions_in_words, objects_by_state,
-    objects_in_words,
+    Doubt, Findings, Number, OverallHealth, capitalised, encoded, exceptions_in_words,
+    objects_by_state, objects_in_words,
 };
 
 pub(super) fn headline(snapshot: &Snapshot, health: OverallHealth) -> Markup {
@@ -24,7 +24,13 @@ pub(super) fn headline(snapshot: &Snapshot, health: OverallHealth) -> Markup {
             }
             p {
                 @match (health, objects_in_words(snapshot)) {
-                    (OverallHealth::Unknown, _) => { "No watch is up and synced." }
+                    (OverallHealth::Unknown(doubt @ Doubt::Blind), _)
+                    | (OverallHealth::Unknown(doubt), None) => {
+                        "Unknown because " (doubt.in_words()) "."
+                    }
+                    (OverallHealth::Unknown(doubt), Some(objects)) => {
+                        "Unknown because " (doubt.in_words()) ". " (objects) "."
+                    }
                     (_, None) => { "No objects of primary kinds found." }
                     (_, Some(objects)) => { (objects) "." }
                 }

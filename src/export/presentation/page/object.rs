@@ -12,7 +12,7 @@ use super::findings::{Cards, Labels};
 use super::link::{Plain, objects_of_kind};
 use super::markup::{Age, UtcTime, ago, beyond, section, state};
 use crate::export::view::{
-    BlindSpot, Findings, Number, ObjectName, OverallHealth, capitalised, group_parameter,
+    BlindSpot, Doubt, Findings, Number, ObjectName, OverallHealth, capitalised, group_parameter,
     grouped_findings, obligation_in_words, reason_in_words, timeline_entries,
 };
 
@@ -107,7 +107,7 @@ fn health(explanation: &Explanation) -> OverallHealth {
         ("failed", _) | (_, Health::Failing) => OverallHealth::Known(Health::Failing),
         ("overdue", _) | (_, Health::Degraded) => OverallHealth::Known(Health::Degraded),
         ("converged" | "finished", Health::Healthy) => OverallHealth::Known(Health::Healthy),
-        (_, Health::Healthy) => OverallHealth::Unknown,
+        (_, Health::Healthy) => OverallHealth::Unknown(Doubt::NothingJudged),
     }
 }
 

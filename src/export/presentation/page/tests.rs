@@ -34,7 +34,7 @@ fn the_page_is_complete_without_javascript() {
 
 #[test]
 fn empty_and_healthy_snapshots_have_their_own_texts() {
-    assert!(render(&empty().snapshot).contains("No watch is up and synced."));
+    assert!(render(&empty().snapshot).contains("Unknown because no watch is up and synced."));
 
     let page = render(&healthy().snapshot);
     assert!(page.contains("<h1><span class=\"dot\" aria-hidden=\"true\"></span>Healthy</h1>"));
@@ -46,7 +46,7 @@ fn empty_and_healthy_snapshots_have_their_own_texts() {
 fn a_recording_says_whether_it_still_plays() {
     let mut recording = RecordingInput::new("loopwatch 0.1.0");
     let at = |recording: &RecordingInput| {
-        let input = Input { recording: Some(recording.clone()), dump: None };
+        let input = Input { recording: Some(recording.clone()), ..Input::default() };
         super::render(&healthy().snapshot, &RecentPast::default(), &input, Wish::default())
     };
 
@@ -71,7 +71,7 @@ fn a_recording_says_whether_it_still_plays() {
     assert!(!page.contains("data-every") && !render(&healthy().snapshot).contains("recording"));
 
     // The other pages say so, too.
-    let input = Input { recording: Some(recording), dump: None };
+    let input = Input { recording: Some(recording), ..Input::default() };
     let (filter, objects) = (Default::default(), Default::default());
     let table =
         ObjectTable { filter: &filter, query: "", order: Default::default(), objects: &objects };

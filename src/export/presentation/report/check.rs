@@ -81,23 +81,28 @@ impl CheckReport<'_> {
     }
 
     fn headline(&self) -> Headline {
-        let health = OverallHealth::of(self.snapshot);
+        let health = OverallHealth::of(self.snapshot, self.input);
         let exceptions = exceptions_in_words(self.snapshot, health);
         let ink = match health {
             _ if exceptions.is_some() => Ink::Warning,
             OverallHealth::Known(Health::Failing) => Ink::Critical,
             OverallHealth::Known(Health::Degraded) => Ink::Warning,
             OverallHealth::Known(Health::Healthy) => Ink::Good,
-            OverallHealth::Unknown => Ink::Strong,
+            OverallHealth::Unknown(_) => Ink::Strong,
         };
 
         Headline {
             command: "loopwatch",
             word: health.as_str().to_owned(),
             ink,
-            sentence: match exceptions {
-                Some(exceptions) => format!("except for {exceptions}; {}", counts(self.snapshot)),
-                None => counts(self.snapshot),
+            sentence: match (exceptions, health) {
+                (Some(exceptions), _) => {
+                    format!("except for {exceptions}; {}", counts(self.snapshot))
+                }
+                (None, OverallHealth::Unknown(doubt)) => {
+                    format!("because {}; {}", doubt.in_words(), counts(self.snapshot))
+                }
+                (None, OverallHealth::Known(_)) => counts(self.snapshot),
             },
             facts: Vec::new(),
         }

@@ -120,7 +120,7 @@ impl Operator {
         let by_trend = verdict
             .exhaustion
             .filter(|span| verdict.state == TrendState::Confirmed && *span <= within);
-        let exhaustion = [by_trend, forecast.exhaustion()].into_iter().flatten().min()?;
+        by_trend.or(forecast.exhaustion())?;
         let percent = process.settings.memory_jump_percent;
 
         let above = |lowest: f64| {
@@ -131,8 +131,14 @@ impl Operator {
 
         let since = verdict.since.filter(|_| by_trend.is_some()).unwrap_or(process.now);
         let evidence = || {
-            let evidence = process.growth(&verdict).with("exhausted_in", Value::Span(exhaustion));
-            evidence.with_some("used", last.used.map(bytes)).names("top_growth", top())
+            let left = process.watched.time_to_limit(&verdict);
+            process
+                .growth(&verdict)
+                .with_some("exhausted_in", left.map(Value::Span))
+                .with_some("limit", last.limit.map(bytes))
+                .with_some("used", last.used.map(bytes))
+                .with_some("heap_goal", last.heap_goal.map(bytes))
+                .names("top_growth", top())
         };
 
         let detection = process.detection(FindingCode::MemoryExhaustionPredicted, since, evidence);
@@ -216,7 +222,7 @@ impl Reviewed<'_> {
                 .with_some("limit", last.limit.map(bytes))
                 .with_some("used", last.memory.map(bytes))
                 .text("signal", if last.heap { "live heap" } else { "memory" })
-                .with_some("exhausted_in", verdict.exhaustion.map(Value::Span))
+                .with_some("exhausted_in", self.watched.time_to_limit(verdict).map(Value::Span))
                 .names("top_growth", top())
         })
     }

@@ -9,8 +9,10 @@ use crate::model::operator::trends::series::{NormalLevels, Sample, Series, Sourc
 use crate::model::operator::trends::signals::Signals;
 use crate::model::operator::trends::{Asked, Reason};
 use crate::observation::ProfileKind;
-use crate::time::Timestamp;
-use crate::trend::{Doubt, Forecast, Known, Levels, Swing, Trend, TrendConfig, TrendState};
+use crate::time::{Span, Timestamp};
+use crate::trend::{
+    Doubt, Forecast, Known, Levels, Swing, Trend, TrendConfig, TrendState, TrendVerdict, hours,
+};
 
 /// The trends of a process.
 #[derive(Debug)]
@@ -179,6 +181,26 @@ impl Watched {
             swing.sample(now, used, grows, levels.of_mut(source));
         }
         true
+    }
+
+    /// Returns the time until the memory reaches its limit, by its trend and by the forecast.
+    pub(super) fn time_to_limit(&self, verdict: &TrendVerdict) -> Option<Span> {
+        let by_trend = verdict.exhaustion.map(|left| left.max(self.time_to_fill(verdict, left)));
+        [by_trend, self.forecast.exhaustion()].into_iter().flatten().min()
+    }
+
+    /// Returns the time in which the growth fills the memory that is left below the limit, if the live
+    /// heap has outgrown its share of the limit. The next garbage collection will then be too late, but
+    /// it is not known when: a runtime may need hours to allocate as much again as it keeps.
+    fn time_to_fill(&self, verdict: &TrendVerdict, left: Span) -> Span {
+        let Signals { heap, used, limit, .. } = self.last;
+        let free = used.zip(limit).map(|(used, limit)| (limit - used).max(0.0));
+        let growing = free.zip(verdict.slope.filter(|slope| *slope > 0.0));
+
+        match growing {
+            Some((free, slope)) if heap && left == Span::ZERO => hours(free / slope),
+            _ => Span::ZERO,
+        }
     }
 
     /// Returns the share of the limit that is in use.

@@ -83,7 +83,10 @@ fn hostile_names_are_escaped_for_terminals_and_markdown() {
 
 #[test]
 fn an_empty_model_is_reported_as_unknown() {
-    assert_eq!(text(&empty().snapshot, None, PLAIN), "UNKNOWN  no findings\n");
+    assert_eq!(
+        text(&empty().snapshot, None, PLAIN),
+        "UNKNOWN  because no watch is up and synced; no findings\n"
+    );
 }
 
 #[test]
