@@ -478,11 +478,49 @@ fn yaml_has_the_content_of_json() {
 
 #[test]
 fn findings_need_not_fail_a_check() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    for (flags, code) in [
+        (["--fail-on", "warning"].as_slice(), 1),
+        (&["--fail-on", "none"], 0),
+        (&["--fail-on", "none", "--fail-on-state", "converged"], 1),
+        (&["--fail-on", "none", "--fail-on-state", "skipped"], 0),
+    ] {
+        let output = loopwatch(&[&["check", "--from", file], flags].concat());
+        assert_eq!(output.status.code(), Some(code), "{flags:?}: {}", text(&output.stderr));
+    }
+
+    let state = loopwatch(&["check", "--from", file, "--fail-on-state", "dead"]);
+    assert_eq!(state.status.code(), Some(64));
+    assert!(text(&state.stderr).contains("expected converged, progressing"));
+}
+
+/// Otherwise, a pipeline would be green although nobody has read the rest of the file.
+#[test]
+fn a_file_that_cannot_be_read_completely_is_no_success() {
     let folder = tempfile::tempdir().expect("a folder");
-    let file = newer_incident(folder.path());
-    for (fail_on, code) in [("warning", 1), ("none", 0)] {
-        let output = loopwatch(&["check", "--from", &file, "--fail-on", fail_on]);
-        assert_eq!(output.status.code(), Some(code), "{fail_on}: {}", text(&output.stderr));
+    let newer = newer_incident(folder.path());
+    let packed = std::fs::read(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/scenarios/condition-malformed.jsonl.gz"
+    ));
+    let (packed, cut) = (packed.expect("a scenario"), folder.path().join("cut.jsonl.gz"));
+    std::fs::write(&cut, &packed[..packed.len() - 20]).expect("written");
+    let dump = folder.path().join("dump.yaml");
+    std::fs::write(
+        &dump,
+        "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a, namespace: b}\n---\n{",
+    )
+    .expect("written");
+
+    for file in [newer.as_str(), cut.to_str().expect("UTF-8"), dump.to_str().expect("UTF-8")] {
+        let tests = folder.path().join("tests.xml");
+        let tests = tests.to_str().expect("UTF-8");
+        let output = loopwatch(&["check", "--from", file, "--fail-on", "none", "--junit", tests]);
+        assert_eq!(output.status.code(), Some(2), "{file}: {}", text(&output.stderr));
+        assert!(!text(&output.stdout).contains("HEALTHY"), "{file}: {}", text(&output.stdout));
+
+        let tests = std::fs::read_to_string(tests).expect("the JUnit file");
+        assert!(tests.contains("<error "), "{file}: {tests}");
     }
 }
 
