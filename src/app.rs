@@ -8,7 +8,6 @@ use std::time::Duration;
 use loopwatch_model::finding::{Change, Finding, FindingCode, FindingEvent, Subject};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{Cause, Observation, Probe};
-use loopwatch_model::reference::ReferenceEvent;
 use loopwatch_model::time::Timestamp;
 use loopwatch_model::trace::Trace;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags, WebAuth};
+use crate::export::delivery::notify::Event;
 use crate::export::server::{ExportOptions, Exporter};
 use crate::recording::Segments;
 use crate::sources::api_server::{Cluster, ConnectError};
@@ -231,7 +231,7 @@ pub(crate) async fn pump(
         reports.probes.into_iter().for_each(|probe| _ = ask(probe));
         reports.events.iter().for_each(log_finding_event);
         if let Some(election) = &reports.election {
-            outlets.push(reports.references, reports.traces, election);
+            outlets.push(reports.notified, reports.traces, election);
         }
 
         if let Some(sink) = sink.as_mut()
@@ -246,7 +246,8 @@ pub(crate) async fn pump(
 struct Reports {
     probes: Vec<Probe>,
     events: Vec<FindingEvent>,
-    references: Vec<ReferenceEvent>,
+    /// The events for the webhook.
+    notified: Vec<Event>,
     traces: Vec<Trace>,
     /// `Some` only if it matters now which replica leads.
     election: Option<LeaderElection>,
@@ -264,11 +265,12 @@ fn apply(
         model.apply(at, observation);
     }
 
-    let (references, traces) = (model.reference_events(), model.traces());
-    let is_needed = outlets.need_leader(&references, &traces);
+    let (events, traces) = (model.finding_events(), model.traces());
+    let notified = outlets.events_for_webhook(model.reference_events(), &events);
+    let is_needed = outlets.need_leader(&notified, &traces);
     let election = is_needed.then(|| model.leader_election());
 
-    Reports { probes: model.probes(), events: model.finding_events(), references, traces, election }
+    Reports { probes: model.probes(), events, notified, traces, election }
 }
 
 /// Connects to a cluster and checks that it responds, without retrying.

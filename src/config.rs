@@ -36,7 +36,7 @@ use self::values::{
 pub(crate) use self::values::{one_of, operator_name};
 pub(crate) use self::web::{WebAuth, WebFlags, closing, decides_access, may_mean_access};
 use crate::export::delivery::alertmanager::{AlertLabel, AlertmanagerOptions, alertmanager_url};
-use crate::export::delivery::notify::{Webhook, webhook_url};
+use crate::export::delivery::notify::{FindingChoice, Webhook, webhook_url};
 use crate::export::metrics::ObjectSeries;
 use crate::export::view::{ExternalUrl, Links, RunbookUrl};
 use crate::net::HttpUrl;
@@ -215,9 +215,14 @@ pub(crate) struct ServeFlags {
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
 #[command(next_help_heading = "Notifying")]
 pub(crate) struct NotifyFlags {
-    /// Webhook for events about references between namespaces; the path defaults to /health/crossns
+    /// Webhook for events about references between namespaces, and about the findings that
+    /// --notify-findings names; the path defaults to /health/crossns
     #[arg(long, value_name = "URL", value_parser = webhook_url)]
     pub notify: Option<HttpUrl>,
+    /// Findings whose changes the webhook gets, too: all, critical, warning, info or names of
+    /// findings
+    #[arg(long, value_name = "SEVERITY|NAME", value_delimiter = ',')]
+    pub notify_findings: Vec<FindingChoice>,
     /// File with the bearer token for the webhook
     #[arg(long, value_name = "FILE")]
     pub notify_token_file: Option<PathBuf>,
@@ -392,8 +397,13 @@ impl ServeFlags {
 impl NotifyFlags {
     #[must_use]
     pub(crate) fn webhook(&self) -> Option<Webhook> {
-        let Self { notify, notify_token_file: token_file, notify_ca_file: ca_file } = self.clone();
-        notify.map(|url| Webhook { url, token_file, ca_file })
+        let Self {
+            notify,
+            notify_findings: findings,
+            notify_token_file: token_file,
+            notify_ca_file: ca_file,
+        } = self.clone();
+        notify.map(|url| Webhook { url, token_file, ca_file, findings })
     }
 }
 

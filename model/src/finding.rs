@@ -4,6 +4,7 @@
 //! and severities from this table and have no rules of their own.
 
 mod evidence;
+mod steps; // that end a finding
 mod table;
 
 use std::fmt;
@@ -11,6 +12,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 pub use self::evidence::{Evidence, Value};
+pub use self::steps::Step;
 pub use self::table::{Alert, Area, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
 use crate::time::{Span, Timestamp};
@@ -297,6 +299,11 @@ impl Subject {
     }
 
     fn fill(&self, template: &str) -> String {
+        self.fill_with(template, &[])
+    }
+
+    /// Fills a template, which may also contain other placeholders, each with its quoted value.
+    fn fill_with(&self, template: &str, others: &[(&str, &str)]) -> String {
         let resource = if self.group().is_empty() {
             self.kind().to_lowercase()
         } else {
@@ -322,8 +329,10 @@ impl Subject {
             let (before, after) = rest.split_at(start);
             command.push_str(before);
 
-            let value =
-                values.iter().find_map(|(name, value)| Some((value, after.strip_prefix(*name)?)));
+            let known = values.iter().map(|(name, value)| (*name, value.as_str()));
+            let value = known
+                .chain(others.iter().copied())
+                .find_map(|(name, value)| Some((value, after.strip_prefix(name)?)));
             let Some((value, remaining)) = value else {
                 command.push('{');
                 rest = &after[1..];

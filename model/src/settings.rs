@@ -255,6 +255,17 @@ pub struct Settings {
     /// How long the process must spend nearly all its time in garbage collection before the finding
     /// `GarbageCollectionThrash` opens.
     pub thrash_after: Span,
+    /// The percentage of the periods of the CPU limit within five minutes in which the operator must
+    /// be throttled before the finding `CpuThrottled` opens: a quarter, as in the alert
+    /// `CPUThrottlingHigh` of the kubernetes-mixin. An open finding needs half as many.
+    pub throttled_percent: u32,
+    /// How long that must last. The lists at the start of an operator, or a change of many objects,
+    /// use all its CPU time for minutes.
+    pub throttled_after: Span,
+    /// How long objects must wait in the operator's queues on average before the finding
+    /// `CpuThrottled` is a warning. If no finding says that the operator works late either, it is
+    /// information only. A healthy operator takes an object from its queue within milliseconds.
+    pub throttled_wait: Span,
     /// The shortest interval between two profiles of the same kind of one process.
     pub profile_every: Span,
     /// Limits on the size of collections.
@@ -431,6 +442,9 @@ impl Default for Settings {
             goroutine_levels: vec![800, 1500, 2500],
             descriptors_percent: 80,
             thrash_after: Span::mins(5),
+            throttled_percent: 25,
+            throttled_after: Span::mins(15),
+            throttled_wait: Span::secs(5),
             profile_every: Span::mins(30),
             limits: Limits::default(),
             findings: BTreeMap::new(),

@@ -1,7 +1,8 @@
-//! Sends reference events to a webhook, alerts to Alertmanager and traces to a collector.
+//! Sends events to a webhook, alerts to Alertmanager and traces to a collector.
 
 use std::sync::Arc;
 
+use loopwatch_model::finding::FindingEvent;
 use loopwatch_model::model::LeaderElection;
 use loopwatch_model::reference::ReferenceEvent;
 use loopwatch_model::trace::Trace;
@@ -11,7 +12,7 @@ use tracing::warn;
 use super::{SharedModel, lock};
 use crate::config::Flags;
 use crate::export::delivery::alertmanager::Alerting;
-use crate::export::delivery::notify::Notifier;
+use crate::export::delivery::notify::{Event, Notifier};
 use crate::export::delivery::traces::{Collector, TraceExporter};
 use crate::export::server::Exporter;
 use crate::system::own_pod::OwnPod;
@@ -32,21 +33,26 @@ pub(crate) struct Outlets {
 }
 
 impl Outlets {
+    /// Returns the events for the webhook; none without one.
+    pub(super) fn events_for_webhook(
+        &self,
+        references: Vec<ReferenceEvent>,
+        findings: &[FindingEvent],
+    ) -> Vec<Event> {
+        let notifier = self.notifier.as_ref();
+        notifier.map(|notifier| notifier.choose(references, findings)).unwrap_or_default()
+    }
+
     /// Returns whether it matters now which replica leads.
-    pub(super) fn need_leader(&self, references: &[ReferenceEvent], traces: &[Trace]) -> bool {
+    pub(super) fn need_leader(&self, events: &[Event], traces: &[Trace]) -> bool {
         let waits = self.traces.as_ref().is_some_and(TraceExporter::is_waiting);
-        !references.is_empty() || !traces.is_empty() || waits
+        !events.is_empty() || !traces.is_empty() || waits
     }
 
     /// Passes on the model's reports.
-    pub(super) fn push(
-        &self,
-        references: Vec<ReferenceEvent>,
-        traces: Vec<Trace>,
-        election: &LeaderElection,
-    ) {
-        if let Some(notifier) = self.notifier.as_ref().filter(|_| !references.is_empty()) {
-            notifier.push(references, election);
+    pub(super) fn push(&self, events: Vec<Event>, traces: Vec<Trace>, election: &LeaderElection) {
+        if let Some(notifier) = self.notifier.as_ref().filter(|_| !events.is_empty()) {
+            notifier.push(events, election);
         }
 
         if let Some(exporter) = &self.traces {

@@ -1,5 +1,5 @@
 use loopwatch_model::observation::{
-    Hashes, ObjectKey, ObjectView, Observation, Reference, Role, WatchedKind,
+    Hashes, ObjectKey, ObjectView, Observation, Reference, Role, SourceId, WatchedKind,
 };
 use loopwatch_model::settings::Settings;
 use loopwatch_testbed::kinds::watched;
@@ -42,6 +42,7 @@ async fn a_changed_reference_reaches_the_webhook_at_once() {
         url: webhook_url(&receiver.url).expect("a URL"),
         token_file: None,
         ca_file: None,
+        findings: Vec::new(),
     };
     let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
     let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
@@ -69,6 +70,34 @@ async fn a_changed_reference_reaches_the_webhook_at_once() {
 
     let last = receiver.requests.all().pop().expect("a request").1;
     assert!(last.contains("_appeared") && last.contains("target-99"), "{last}");
+
+    drop(feed);
+    pumping.await.expect("no panic");
+    notifier.close(delivering).await;
+}
+
+/// A finding that the user has chosen reaches the webhook; another one does not.
+#[tokio::test(start_paused = true)]
+async fn a_chosen_finding_reaches_the_webhook() {
+    let receiver = FakeReceiver::start([]).await;
+    let webhook = Webhook {
+        url: webhook_url(&receiver.url).expect("a URL"),
+        token_file: None,
+        ca_file: None,
+        findings: vec!["ConfigInvalid".parse().expect("a name")],
+    };
+    let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
+    let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
+    let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
+    let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };
+    let pumping =
+        tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
+
+    feed.invalid(SourceId::Config, vec!["deadline: no duration".to_owned()])
+        .await
+        .expect("the pump runs");
+    let body = receiver.received(1).await.remove(0).1;
+    assert!(body.contains("finding_opened") && body.contains("ConfigInvalid"), "{body}");
 
     drop(feed);
     pumping.await.expect("no panic");

@@ -53,7 +53,8 @@ fn looks(number: usize, at: &Value) -> [Value; 5] {
 
     let memory = 90_000_000 + turn * 100_000;
     let process = json!({"instance": format!("zoo-system/{pod}"), "pid": 7, "start_ticks": number / BEFORE + 1,
-        "runtime": "go", "cpu_seconds": turn, "resident": memory, "working_set": memory, "memory_limit": 134_217_728,
+        "runtime": "go", "cpu_seconds": turn, "cpu_limit": 0.5,
+        "cpu_periods": turn * 100, "cpu_throttled_periods": turn * 10, "cpu_throttled_seconds": turn, "resident": memory, "working_set": memory, "memory_limit": 134_217_728,
         "memory_pressure": 0.5, "oom_kills": 0, "threads": 12});
     let done = 100 + turn * 10;
     let controller = json!({"name": "widget", "succeeded": done, "failed": 0,

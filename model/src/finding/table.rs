@@ -655,6 +655,16 @@ findings! {
         advice: "Raise the limit of the runtime (GOMEMLIMIT or -Xmx) together with the memory limit of the container. A runtime limit keeps the kernel from killing a process that leaks, but slows it down instead.",
         command: "kubectl top pods{in_namespace} --containers",
     }
+    CpuThrottled Process Warning Ticket {
+        meaning: "The kernel throttles the operator again and again because of its CPU limit, and work waits.",
+        title: "throttled by its CPU limit",
+        near_miss: "A burst of work that uses all CPU time for some minutes. Throttling while no work waits, or of a standby, is information only.",
+        evidence: ["instance", "percent", "limit", "queue_wait", "delays", "throttled_for", "window"],
+        settings: ["throttled_after", "throttled_percent", "throttled_wait"],
+        explained_by: [Subject(GarbageCollectionThrash)],
+        advice: "Raise the CPU limit of the operator, or remove it and keep the request: without a limit, the operator may use CPU time that nobody else needs. If it needs much more CPU time than before, look for the cause in its reconciles first. The finding is a warning only if objects wait in its queues, or if findings about its delays began with the throttling.",
+        command: "kubectl get pods{in_namespace} -o jsonpath='{range .items[*]}{.metadata.name}{\"\\t\"}{.spec.containers[*].resources.limits.cpu}{\"\\n\"}{end}'",
+    }
     FileDescriptorLeak Process Warning Ticket {
         meaning: "The number of open file descriptors of the operator grows without bound, or is close to its limit.",
         title: "leaking file descriptors",

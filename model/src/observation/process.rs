@@ -27,6 +27,18 @@ pub struct ProcessView {
     /// CPU time since its start, in seconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cpu_seconds: Option<f64>,
+    /// The container's CPU limit, in CPUs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_limit: Option<f64>,
+    /// The periods of the CPU limit in which the container wanted to run, since its start.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_periods: Option<u64>,
+    /// The periods among them in which the kernel throttled the container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_throttled_periods: Option<u64>,
+    /// For how long the kernel has throttled the container's CPUs in all, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cpu_throttled_seconds: Option<f64>,
     /// Resident memory, in bytes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident: Option<u64>,

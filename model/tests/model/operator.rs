@@ -21,6 +21,7 @@ mod scrapes;
 mod requests;
 mod objects;
 mod memory;
+mod throttling;
 mod process;
 mod trends;
 mod healthy_growth;

@@ -160,6 +160,7 @@ fn each_flag_that_connects_listens_sends_or_writes_belongs_to_the_spec_of_the_po
             "web-config-file",
             "web-auth",
             "notify",
+            "notify-findings",
             "notify-token-file",
             "notify-ca-file",
             "alertmanager",

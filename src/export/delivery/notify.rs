@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  Model::reference_events ─▶ pump ─▶ Notifier::push ─▶ queue ─▶ one task ─▶ POST ─▶ receiver
-//!                                       only the leader           retries, in order
+//!  Model::finding_events ─────▶         only the leader           retries, in order
 //! ```
 //!
 //! The receiver may be slow, broken or gone, so only the one task waits for it. If the queue is
@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use loopwatch_model::finding::FindingEvent;
 use loopwatch_model::model::LeaderElection;
 use loopwatch_model::reference::ReferenceEvent;
 use prometheus_client::metrics::counter::Counter;
@@ -24,12 +25,15 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 mod body;
+mod choice;
 mod url;
 
 #[cfg(test)]
 mod tests;
 
 use self::body::Notification;
+use self::choice::Chooser;
+pub(crate) use self::choice::FindingChoice;
 pub(crate) use self::url::webhook_url;
 use super::attempts::{Attempts, TryLater, end_within};
 use super::leadership::Leadership;
@@ -47,6 +51,8 @@ pub(crate) struct Webhook {
     pub(crate) token_file: Option<PathBuf>,
     /// A file with the certificate authorities to trust instead of those of the system.
     pub(crate) ca_file: Option<PathBuf>,
+    /// The findings whose changes it gets, besides the events about references.
+    pub(crate) findings: Vec<FindingChoice>,
 }
 
 /// The queue of notifications. All clones share it.
@@ -61,6 +67,7 @@ struct Shared {
     closing: CancellationToken,
     patience: Patience,
     leadership: Mutex<Leadership>,
+    chooser: Mutex<Chooser>,
     requests: NotifyRequests,
 }
 
@@ -73,7 +80,14 @@ struct EventQueue {
 
 struct WaitingEvent {
     since: Instant,
-    event: ReferenceEvent,
+    event: Event,
+}
+
+/// A change that the webhook gets.
+#[derive(Debug)]
+pub(crate) enum Event {
+    Reference(ReferenceEvent),
+    Finding(Box<FindingEvent>),
 }
 
 /// `loopwatch_notify_requests_total`.
@@ -106,7 +120,7 @@ const QUEUE: usize = 1_000;
 
 impl Webhook {
     fn poster(self, within: Duration) -> Poster {
-        let Self { url, token_file, ca_file } = self;
+        let Self { url, token_file, ca_file, findings: _ } = self;
         Poster::new(Destination { url, address: None, token_file, ca_file, within }, false)
     }
 }
@@ -155,6 +169,7 @@ impl Notifier {
             closing: CancellationToken::new(),
             patience,
             leadership: Mutex::new(Leadership::new(pod)),
+            chooser: Mutex::new(Chooser::new(webhook.findings.clone())),
             requests,
         }));
 
@@ -163,8 +178,22 @@ impl Notifier {
         (notifier, delivering)
     }
 
+    /// Returns the events that the webhook should get. Each replica must see all events, because
+    /// the next leader sends the closing of a finding that the last one has sent the opening of.
+    pub(crate) fn choose(
+        &self,
+        references: Vec<ReferenceEvent>,
+        findings: &[FindingEvent],
+    ) -> Vec<Event> {
+        let mut chooser = lock(&self.0.chooser);
+        let findings = findings.iter().filter(|event| chooser.chooses(event));
+        let findings = findings.map(|event| Event::Finding(Box::new(event.clone())));
+
+        references.into_iter().map(Event::Reference).chain(findings).collect()
+    }
+
     /// Queues events if this replica leads.
-    pub(crate) fn push(&self, events: Vec<ReferenceEvent>, election: &LeaderElection) {
+    pub(crate) fn push(&self, events: Vec<Event>, election: &LeaderElection) {
         let leads = lock(&self.0.leadership).standing(election).leads;
         let since = Instant::now();
         for event in events {

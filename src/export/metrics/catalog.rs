@@ -261,6 +261,18 @@ catalog! {
         "loopwatch_operator_cpu_seconds_total" Counter Alpha ["operator_pod"]
             "CPU time of the operator."
             => Whole(operator::cpu_seconds);
+        "loopwatch_operator_cpu_limit_cores" Gauge Alpha ["operator_pod"]
+            "CPU limit of the operator's container, in CPUs; absent without a limit."
+            => Whole(operator::cpu_limit);
+        "loopwatch_operator_cpu_periods_total" Counter Alpha ["operator_pod"]
+            "Periods of the CPU limit in which the operator's container wanted to run."
+            => Whole(operator::cpu_periods);
+        "loopwatch_operator_cpu_throttled_periods_total" Counter Alpha ["operator_pod"]
+            "Periods of the CPU limit in which the kernel throttled the operator's container."
+            => Whole(operator::cpu_throttled_periods);
+        "loopwatch_operator_cpu_throttled_seconds_total" Counter Alpha ["operator_pod"]
+            "Time for which the kernel throttled the CPUs of the operator's container."
+            => Whole(operator::cpu_throttled_seconds);
         "loopwatch_operator_gc_cycles_total" Counter Alpha ["operator_pod"]
             "Garbage collections of the operator's runtime."
             => Whole(operator::gc_cycles);

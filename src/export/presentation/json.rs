@@ -20,7 +20,8 @@ use serde::Serialize;
 
 pub(crate) use self::doctor::doctor;
 pub(crate) use self::explain::{Explained, FindingText, explain};
-use self::findings::{EventView, FindingView};
+use self::findings::EventView;
+pub(crate) use self::findings::FindingView;
 pub(crate) use self::operator::operator;
 use self::status::{StatusView, states};
 pub(crate) use self::timeline::timeline;

@@ -27,6 +27,14 @@ pub(crate) struct FindingGroup<'a> {
 /// dump.
 const SHORTEST: Span = Span::secs(1);
 
+/// A step that ends a finding, in words.
+pub(crate) fn step_in_words(purpose: &str, danger: &str) -> String {
+    match danger {
+        "" => format!("{purpose}."),
+        danger => format!("{purpose}. Danger: {danger}"),
+    }
+}
+
 impl<'a> Findings<'a> {
     /// Sorts the findings of `snapshot`.
     #[must_use]

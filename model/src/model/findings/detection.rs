@@ -22,6 +22,8 @@ pub(crate) struct Detection {
     pub(crate) evidence: Evidence,
     /// Whether the evidence does not justify a page. The finding is then at most a warning.
     pub(crate) weak: bool,
+    /// Whether the problem harms nothing yet. The finding is then information only.
+    pub(crate) harmless: bool,
     /// Whether somebody has marked the object as critical, so that a finding about it alone may page.
     pub(crate) critical: bool,
     pub(crate) confidence: Confidence,
@@ -91,6 +93,7 @@ impl Detection {
             due,
             evidence,
             weak: false,
+            harmless: false,
             critical: false,
             confidence: Confidence::Confirmed,
             not_before: None,
@@ -154,6 +157,11 @@ impl Detection {
     /// Lets the finding page although it is about one object, if `critical`.
     pub(crate) fn critical_if(self, critical: bool) -> Self {
         Self { critical, ..self }
+    }
+
+    /// Makes the finding information only if `harmless`.
+    pub(crate) fn harmless_if(self, harmless: bool) -> Self {
+        Self { harmless, ..self }
     }
 
     /// Makes the detection weak if `weak`.

@@ -120,11 +120,16 @@ impl OpenFindings {
         });
     }
 
-    /// Returns when the latest open problem of one of these sorts began that nothing explains.
-    pub(crate) fn latest_start(&self, codes: &[FindingCode]) -> Option<Timestamp> {
+    /// Returns when the latest open problem of each of these sorts began that nothing explains.
+    pub(crate) fn latest_starts(&self, codes: &[FindingCode]) -> BTreeMap<FindingCode, Timestamp> {
         let unexplained = self.open.findings().filter(|finding| finding.explained_by.is_none());
-        let of_sort = unexplained.filter(|finding| codes.contains(&finding.code));
-        of_sort.map(|finding| finding.since).max()
+        let mut starts = BTreeMap::new();
+        for finding in unexplained.filter(|finding| codes.contains(&finding.code)) {
+            let latest = starts.entry(finding.code).or_insert(finding.since);
+            *latest = finding.since.max(*latest);
+        }
+
+        starts
     }
 
     /// Keeps a finding open until `until`, although its problem is over. Findings about events need

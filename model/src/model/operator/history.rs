@@ -413,7 +413,7 @@ impl Loop {
 
 impl Window {
     /// Adds a count, and forgets counts older than `keep`.
-    fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
+    pub(super) fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
         let from = now.before(keep);
         while self.counts.front().is_some_and(|(at, _)| *at <= from)
             || self.counts.len() >= MAX_COUNTS
@@ -460,7 +460,7 @@ impl Window {
         self.latest.filter(|_| !self.counts.is_empty())
     }
 
-    fn clock_stepped(&mut self, by_ms: i64) {
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let began = self.counts.iter_mut().map(|(at, _)| at);
         began.chain(&mut self.latest).for_each(|at| *at = at.shifted(by_ms));
     }

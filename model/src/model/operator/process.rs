@@ -72,6 +72,10 @@ fn merge(
             reported.runtime
         },
         cpu_seconds: kernel.cpu_seconds.or(reported.cpu_seconds),
+        cpu_limit: kernel.cpu_limit.or(reported.cpu_limit),
+        cpu_periods: kernel.cpu_periods.or(reported.cpu_periods),
+        cpu_throttled_periods: kernel.cpu_throttled_periods.or(reported.cpu_throttled_periods),
+        cpu_throttled_seconds: kernel.cpu_throttled_seconds.or(reported.cpu_throttled_seconds),
         resident: kernel.resident.or(reported.resident),
         anonymous: kernel.anonymous.or(reported.anonymous),
         working_set: kernel.working_set.or(reported.working_set),

@@ -1,5 +1,5 @@
 //! The signals of the operator's processes that may grow without bound: memory, tasks and file
-//! descriptors.
+//! descriptors; and the work that its limits cost: garbage collection and CPU throttling.
 //!
 //! Each sample of a process feeds its trends. All conclusions come from samples, so none needs a
 //! timer. Without samples, no finding opens or closes.
@@ -9,6 +9,7 @@ mod collector; // garbage collection
 mod detectors; // the findings
 mod series; // the source of a signal, and its normal levels
 mod signals; // of a process, from the kernel and from its metrics
+mod throttling; // by the CPU limit
 mod watched; // a process, with the trends of its signals
 
 use std::collections::BTreeMap;
@@ -108,6 +109,7 @@ impl Trends {
             watched.used.0.clock_stepped(by_ms);
             watched.forecast.clock_stepped(by_ms);
             watched.collector.clock_stepped(by_ms);
+            watched.throttling.clock_stepped(by_ms);
             watched.asked.values_mut().for_each(|asked| asked.clock_stepped(by_ms));
         }
     }
@@ -149,6 +151,7 @@ impl Operator {
         }
 
         watched.sample(now, signals, objects, &mut trends.levels);
+        watched.throttling.sample(now, &signals, &world.settings);
         if self.trends.processes.len() > self.instances.len() {
             self.forget_trends(world, findings, None); // an instance had to make room
         }

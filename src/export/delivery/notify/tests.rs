@@ -1,8 +1,11 @@
 use std::path::Path;
 
+use loopwatch_model::finding::{
+    Change, Confidence, Evidence, Finding, FindingCode, FindingEvent, FindingId, Subject,
+};
 use loopwatch_model::observation::LeaseView;
 use loopwatch_model::reference::{ObjectName, ReferenceChange, ReferenceEventId, ReferenceForm};
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::time::{Span, Timestamp};
 use tokio::time::advance;
 
 use super::*;
@@ -41,7 +44,8 @@ impl Sender {
     }
 
     fn push(&self, numbers: std::ops::Range<u64>) {
-        self.notifier.push(numbers.map(event).collect(), &LeaderElection::default());
+        self.notifier
+            .push(numbers.map(event).map(Event::Reference).collect(), &LeaderElection::default());
     }
 
     fn count(&self, result: SendResult) -> u64 {
@@ -65,7 +69,12 @@ impl Sender {
 }
 
 fn webhook(url: &str) -> Webhook {
-    Webhook { url: webhook_url(url).expect("a URL"), token_file: None, ca_file: None }
+    Webhook {
+        url: webhook_url(url).expect("a URL"),
+        token_file: None,
+        ca_file: None,
+        findings: Vec::new(),
+    }
 }
 
 fn event(number: u64) -> ReferenceEvent {
@@ -105,17 +114,81 @@ async fn an_event_is_a_documented_request() {
     );
     assert!(!head.contains("authorization"), "{head}");
 
-    let page = include_str!("../../../../docs/integrations.md");
-    let example = page
-        .split("```json\n")
-        .nth(1)
-        .and_then(|rest| rest.split("```").next())
-        .expect("an example");
-    let parse = |text: &str| serde_json::from_str::<serde_json::Value>(text).expect("JSON");
-
-    assert_eq!(parse(&body), parse(example), "docs/integrations.md shows this body");
+    assert_eq!(parse(&body), parse(&example(0)), "docs/integrations.md shows this body");
 
     sender.wait_for([1, 0, 0, 0, 0]).await;
+}
+
+/// An opening of a finding, as `docs/integrations.md` shows it.
+fn opening(code: FindingCode) -> FindingEvent {
+    let subject = Subject::Object {
+        group: String::new(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "team-a".to_owned(),
+        name: "web".to_owned(),
+    };
+    let at = Timestamp(1_767_225_600_000);
+    let finding = Finding {
+        id: FindingId::of(code, &subject),
+        code,
+        subject,
+        since: at.before(Span::mins(10)),
+        found: at,
+        severity: code.info().severity,
+        confidence: Confidence::Confirmed,
+        evidence: Evidence::new().text("reason", "owner_removed"),
+        explained_by: None,
+        alerts_from: None,
+    };
+
+    FindingEvent { at, change: Change::Opened, finding }
+}
+
+/// The body number `number` in `docs/integrations.md`.
+fn example(number: usize) -> String {
+    let page = include_str!("../../../../docs/integrations.md");
+    let example = page.split("```json\n").nth(1 + number);
+    example.and_then(|rest| rest.split("```").next()).expect("an example").to_owned()
+}
+
+fn parse(text: &str) -> serde_json::Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[tokio::test]
+async fn only_chosen_findings_are_sent_and_as_documented() {
+    let receiver = FakeReceiver::start([]).await;
+    let findings = vec!["Orphan".parse().expect("a name")];
+    let sender = Sender::with(Webhook { findings, ..webhook(&receiver.url) }, SHORT, None);
+    let orphan = opening(FindingCode::Orphan);
+    let events = [opening(FindingCode::Overdue), orphan.clone()];
+    let chosen = sender.notifier.choose(Vec::new(), &events);
+    sender.notifier.push(chosen, &LeaderElection::default());
+    sender.wait_for([1, 0, 0, 0, 0]).await;
+
+    let id = orphan.finding.id.to_string();
+    let text = example(1)
+        .replace("FINDING", &id)
+        .replace("SUMMARY", &orphan.finding.summary())
+        .replace("ADVICE", orphan.finding.info().advice);
+    let body = receiver.received(1).await.remove(0).1;
+
+    assert_eq!(parse(&body), parse(&text), "docs/integrations.md shows this body");
+}
+
+#[tokio::test]
+async fn a_standby_sends_no_finding() {
+    let receiver = FakeReceiver::start([]).await;
+    let findings = vec!["all".parse().expect("a choice")];
+    let webhook = Webhook { findings, ..webhook(&receiver.url) };
+    let sender = Sender::with(webhook, SHORT, Some("widget-operator-7d9f8c6b5-x2x4v"));
+    let lease =
+        LeaseView { holder: "widget-operator-7d9f8c6b5-zzzzz".into(), ..LeaseView::default() };
+    let election = LeaderElection { leases: vec![lease], ..LeaderElection::default() };
+    let chosen = sender.notifier.choose(Vec::new(), &[opening(FindingCode::Orphan)]);
+    sender.notifier.push(chosen, &election);
+
+    assert_eq!(sender.close().await, [0, 0, 0, 0, 1]);
 }
 
 #[tokio::test]
@@ -124,7 +197,8 @@ async fn a_target_without_a_name_has_none() {
         target: ObjectName { name: String::new(), ..event(1).target },
         ..event(1)
     };
-    let body = String::from_utf8(Notification::of(&unnamed).to_json()).expect("text");
+    let body =
+        String::from_utf8(Notification::of(&Event::Reference(unnamed)).to_json()).expect("text");
 
     assert!(
         body.contains(r#""target":{"group":"","kind":"Secret","namespace":"team-b"}"#),

@@ -227,6 +227,13 @@ fn resources() -> Row {
     let descriptors =
         by("max", "operator_pod", &series("loopwatch_operator_max_fds", Scope::Pod, ""));
     let rate_of = |metric| by("max", "operator_pod", &rate(metric, Scope::Pod, ""));
+    let cpu_limit =
+        by("max", "operator_pod", &series("loopwatch_operator_cpu_limit_cores", Scope::Pod, ""));
+    let throttled = format!(
+        "{} / {}",
+        rate_of("loopwatch_operator_cpu_throttled_periods_total"),
+        rate_of("loopwatch_operator_cpu_periods_total")
+    );
 
     Row {
         title: "What does it use?",
@@ -245,10 +252,20 @@ fn resources() -> Row {
                 "loopwatch_operator_tasks",
                 of_type,
             ),
-            lines("CPU", "CPU cores that the operator uses.", "cores")
+            lines("CPU", "CPU cores that the operator uses, with their limit.", "cores")
                 .query(&rate_of("loopwatch_operator_cpu_seconds_total"), &legend(POD))
-                .interval("2m")
-                .wide(8),
+                .query(&cpu_limit, &legend("limit of {{operator_pod}}"))
+                .limits("/^limit /")
+                .interval("2m"),
+            lines(
+                "CPU throttling",
+                "Share of the periods of the CPU limit in which the kernel throttled the operator. It matters only if objects wait in the queues meanwhile.",
+                "share of periods",
+            )
+            .query(&throttled, &legend(POD))
+            .unit("percentunit")
+            .most(1.0)
+            .interval("2m"),
             levels(
                 (
                     "File descriptors",

@@ -253,6 +253,22 @@ pub(crate) fn cpu_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
     each_process(shown, samples, |process| process.cpu_seconds);
 }
 
+pub(crate) fn cpu_limit(shown: &Exposition, samples: &mut Samples<'_>) {
+    each_process(shown, samples, |process| process.cpu_limit);
+}
+
+pub(crate) fn cpu_periods(shown: &Exposition, samples: &mut Samples<'_>) {
+    each_process(shown, samples, |process| process.cpu_periods);
+}
+
+pub(crate) fn cpu_throttled_periods(shown: &Exposition, samples: &mut Samples<'_>) {
+    each_process(shown, samples, |process| process.cpu_throttled_periods);
+}
+
+pub(crate) fn cpu_throttled_seconds(shown: &Exposition, samples: &mut Samples<'_>) {
+    each_process(shown, samples, |process| process.cpu_throttled_seconds);
+}
+
 pub(crate) fn gc_cycles(shown: &Exposition, samples: &mut Samples<'_>) {
     each_process(shown, samples, |process| process.gc_cycles);
 }

@@ -47,6 +47,16 @@ pub(crate) struct FindingText {
     pub(crate) summary: String,
     pub(crate) advice: String,
     pub(crate) command: String,
+    pub(crate) steps: Vec<StepText>,
+}
+
+/// A step that ends a finding as `explain` reads it.
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct StepText {
+    pub(crate) purpose: String,
+    pub(crate) command: String,
+    pub(crate) danger: String,
 }
 
 /// The subject of a finding as `explain` reads it.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::finding::{Change, Evidence, Finding, FindingEvent, Subject, Value};
+use loopwatch_model::finding::{Change, Evidence, Finding, FindingEvent, Step, Subject, Value};
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
@@ -39,6 +39,19 @@ pub(crate) struct FindingView<'a> {
     command: String,
     /// The command that prints the runbook.
     runbook: String,
+    /// The steps that end the finding, in their order; for objects that nobody deletes.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    steps: Vec<StepView>,
+}
+
+/// A step that ends a finding.
+#[derive(Debug, Serialize)]
+pub(crate) struct StepView {
+    purpose: &'static str,
+    command: String,
+    /// Absent if the command changes nothing.
+    #[serde(skip_serializing_if = "str::is_empty")]
+    danger: &'static str,
 }
 
 /// The subject of a finding.
@@ -51,7 +64,7 @@ pub(crate) struct SubjectView<'a> {
 }
 
 impl<'a> FindingView<'a> {
-    pub(super) fn of(finding: &'a Finding) -> Self {
+    pub(crate) fn of(finding: &'a Finding) -> Self {
         let Finding {
             id,
             code: _,
@@ -80,7 +93,15 @@ impl<'a> FindingView<'a> {
             advice: info.advice,
             command: finding.command(),
             runbook: runbook_command(info.name),
+            steps: finding.steps().into_iter().map(StepView::of).collect(),
         }
+    }
+}
+
+impl StepView {
+    fn of(step: Step) -> Self {
+        let Step { purpose, command, danger } = step;
+        Self { purpose, command, danger }
     }
 }
 

@@ -11,6 +11,7 @@ use super::link::subject;
 use super::markup::{Age, UtcTime, ago, beyond, section};
 use crate::export::view::{
     Doubt, FindingGroup, Findings, Number, OverallHealth, evidence_values, runbook_path,
+    step_in_words,
 };
 
 /// Maximum number of findings shown per code. The page links to the API for the rest, because
@@ -66,6 +67,29 @@ pub(super) fn findings(snapshot: &Snapshot, health: OverallHealth, sees_all: boo
         }
     };
     section("findings", "Findings", &content)
+}
+
+/// The steps that end a finding, folded: they change the cluster.
+fn steps(finding: &Finding) -> Markup {
+    let (steps, id) = (finding.steps(), anchor(finding));
+    html! {
+        @if !steps.is_empty() {
+            details class="steps" data-key={ "s-" (id) } {
+                summary { "Steps to end this; loopwatch runs none of them" }
+                ol {
+                    @for step in &steps {
+                        li {
+                            (step_in_words(step.purpose, step.danger))
+                            div class="command" {
+                                code tabindex="0" { (step.command) }
+                                button type="button" data-copy { "Copy" }
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
 }
 
 fn nothing_urgent(health: OverallHealth, sees_all: bool) -> &'static str {
@@ -127,6 +151,7 @@ impl Cards<'_> {
                     code tabindex="0" { (finding.command()) }
                     button type="button" data-copy { "Copy" }
                 }
+                (steps(finding))
                 @if let Some(root) = root {
                     p { "Explained by " b { (root.info().name) } " of " (subject(&root.subject)) "." }
                 }

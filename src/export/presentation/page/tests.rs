@@ -209,6 +209,29 @@ fn ownership_and_references_are_counted_per_kind() {
 }
 
 #[test]
+fn the_steps_that_end_a_finding_are_folded_and_only_for_objects_that_nobody_deletes() {
+    let mut view = sample();
+    assert!(!render(&view.snapshot).contains("class=\"steps\""));
+
+    let mut orphan = view.snapshot.findings[1].clone();
+    orphan.code = FindingCode::Orphan;
+    orphan.subject = Subject::Object {
+        group: String::new(),
+        kind: "Pod".to_owned(),
+        namespace: "team-a".to_owned(),
+        name: "<lost>".to_owned(),
+    };
+    view.snapshot.findings = vec![orphan];
+
+    let page = render(&view.snapshot);
+    let steps = page.split("<details class=\"steps\"").nth(1).expect("steps");
+    let trial = "kubectl delete pod '&lt;lost&gt;' -n team-a --dry-run=server</code>";
+    let deletion = "kubectl delete pod '&lt;lost&gt;' -n team-a</code>";
+    assert!(steps.find(trial).expect(trial) < steps.find(deletion).expect(deletion), "{steps}");
+    assert!(steps.contains("Danger: Nobody can undo this"), "{steps}");
+}
+
+#[test]
 fn hostile_names_are_escaped() {
     const EVIL: &str =
         "</article><script>alert(1)</script><img src=x onerror=alert(1)>\"'&{{main}}\u{202e}\u{7}";

@@ -1,11 +1,11 @@
 //! The report of `check` and `replay`.
 
-use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity};
+use loopwatch_model::finding::{Confidence, Finding, FindingEvent, Severity, Step};
 use loopwatch_model::snapshot::{Health, KindSummary, ObjectRow, ObjectState, Snapshot};
 
 use super::document::{
-    Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, List, More, SHOWN,
-    Table, TableRow,
+    Block, Cell, Column, Content, Document, FindingItem, Headline, IN_JSON, Ink, Item, List, More,
+    SHOWN, Table, TableRow,
 };
 use super::style::Style;
 use super::writer;
@@ -13,7 +13,7 @@ use crate::export::presentation::json;
 use crate::export::view::{
     BlindSpot, FindingGroup, Findings, FindingsByObject, Input, ObjectName, OverallHealth,
     evidence, exceptions_in_words, finding_age, kind_name, objects_in_words, reason_in_words,
-    runbook_command,
+    runbook_command, step_in_words,
 };
 
 /// The input of the report.
@@ -123,6 +123,7 @@ impl CheckReport<'_> {
         document.add(Block::Paragraph(info.advice));
         document.blocks.extend(group.findings.first().map(|first| Block::Command(first.command())));
         document.add(Block::Command(runbook_command(info.name)));
+        add_steps(document, &group.findings);
     }
 
     fn finding_item(&self, finding: &Finding, explains: &[&Finding]) -> FindingItem {
@@ -218,6 +219,36 @@ impl CheckReport<'_> {
         }));
     }
 }
+
+/// Adds the steps that end the first findings of a group, and counts the findings that have more.
+fn add_steps(document: &mut Document, findings: &[&Finding]) {
+    let with_steps: Vec<(&Finding, Vec<Step>)> = findings
+        .iter()
+        .take(SHOWN)
+        .map(|finding| (*finding, finding.steps()))
+        .filter(|(_, steps)| !steps.is_empty())
+        .collect();
+    if with_steps.is_empty() {
+        return;
+    }
+
+    document.add(Block::Paragraph("Steps for a person; loopwatch runs none of them:"));
+    for (finding, steps) in with_steps.iter().take(STEPS_SHOWN) {
+        let item = |step: &Step| Item {
+            text: format!("{}: {}", finding.subject, step_in_words(step.purpose, step.danger)),
+            commands: vec![step.command.clone()],
+        };
+        let items = steps.iter().map(item).collect();
+        document.add(Block::List(List { items, is_numbered: true, ..List::default() }));
+    }
+
+    if let Some(more) = findings.len().checked_sub(STEPS_SHOWN).filter(|more| *more > 0) {
+        document.add(Block::Note(format!("and the steps for {more} more{IN_JSON}")));
+    }
+}
+
+/// The number of findings of one code whose steps the report shows.
+const STEPS_SHOWN: usize = 3;
 
 /// Why objects that are not well may have no finding of their own.
 const WHY_NO_FINDING: &str = "An object that has never converged with its current spec has no finding of its own when it fails: \

@@ -11,7 +11,7 @@ use super::writer;
 use crate::export::presentation::json::{Explained, FindingText};
 use crate::export::view::{
     ObjectName, age, capitalised, obligation_in_words, reason_in_words, runbook, runbook_command,
-    timeline_entries,
+    step_in_words, timeline_entries,
 };
 
 /// Conditions, writers, events and changes that the report shows.
@@ -47,6 +47,7 @@ fn document(explained: &Explained) -> Document {
 
     let findings = explained.findings.iter().map(|open| finding(explanation, open));
     document.add_list("Findings", List { items: findings.collect(), ..List::default() });
+    add_steps(&mut document, &explained.findings);
     document.add_list("Timeline", List::of(history(explanation)));
     document.add_list("Written by", List::of(writers(explanation)));
     document.add_list("Not visible to loopwatch", List::of(not_visible(explained)));
@@ -230,6 +231,18 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
     // The server may be a later release, with findings that this one does not know.
     let runbook = runbook(code).map(|runbook| runbook_command(runbook.name));
     Item { text, commands: command.into_iter().chain(runbook).collect() }
+}
+
+/// Adds the steps of the first finding that has any. The other findings of an object have the same.
+fn add_steps(document: &mut Document, findings: &[FindingText]) {
+    let steps = findings.iter().map(|finding| &finding.steps).find(|steps| !steps.is_empty());
+    let items = steps.into_iter().flatten().take(SHOWN).map(|step| Item {
+        text: step_in_words(&step.purpose, &step.danger),
+        commands: vec![step.command.clone()],
+    });
+
+    let list = List { items: items.collect(), is_numbered: true, ..List::default() };
+    document.add_list("Steps; loopwatch runs none of them", list);
 }
 
 /// The latest entries of the timeline, oldest first.

@@ -5,7 +5,7 @@ use std::io::Read as _;
 
 use loopwatch_model::observation::{ProcessView, Runtime};
 
-use super::cgroup::{self, NoMemory};
+use super::cgroup::{self, NoCgroup};
 use super::files::{Proc, Unread};
 use crate::system::files::open_regular;
 use crate::system::procfs;
@@ -69,24 +69,27 @@ pub(super) fn sample(
         ..ProcessView::default()
     };
 
-    let memory =
-        reasons.unless("cgroup of the operator", cgroup::memory(proc, pid, &own.cgroup), |none| {
-            match none {
-                NoMemory::Own => {
-                    "loopwatch runs in the same one, so its memory is not only the operator's"
-                        .to_owned()
-                }
-                NoMemory::NotMounted => {
-                    "the operator's file system does not show its memory".to_owned()
-                }
-                NoMemory::Unread(unread) => own.explain(*unread, &status),
-            }
-        });
+    let own_cgroup = &own.cgroup;
+    let why = |none: &NoCgroup, what: &str| own.explain_cgroup(*none, what, &status);
+    let memory = cgroup::memory(proc, pid, own_cgroup);
+    let memory = reasons.unless("cgroup of the operator", memory, |none| why(none, "memory"));
 
     if let Some(memory) = memory {
         (view.working_set, view.memory_limit) = (memory.working_set, memory.limit);
         (view.memory_pressure, view.oom_kills) = (memory.pressure, memory.oom_kills);
         reasons.0.extend(memory.lacks.map(|lacks| ("", lacks.to_owned())));
+    }
+
+    let cpu = cgroup::cpu(proc, pid, own_cgroup);
+    if let Ok(cpu) = &cpu {
+        (view.cpu_limit, view.cpu_periods) = (cpu.limit, cpu.periods);
+        view.cpu_throttled_periods = cpu.throttled_periods;
+        view.cpu_throttled_seconds = cpu.throttled_seconds;
+    }
+
+    // Otherwise, the reason why the memory is absent also holds for the CPU limit.
+    if view.working_set.is_some() {
+        reasons.unless("CPU limit of the operator", cpu, |none| why(none, "CPU limit"));
     }
 
     // Read last: the files above belong to this process only if it still runs.
@@ -146,6 +149,17 @@ impl OwnProcess {
             // loopwatch itself has open descriptors, so 0 means that the kernel does not count
             // them.
             counts_descriptors: proc.size_of_descriptors(pid).is_ok_and(|size| size > 0),
+        }
+    }
+
+    /// Explains why the numbers of a cgroup of a process with this `status` are not known.
+    fn explain_cgroup(&self, none: NoCgroup, what: &str, status: &str) -> String {
+        match none {
+            NoCgroup::Own => {
+                format!("loopwatch runs in the same one, so its {what} is not only the operator's")
+            }
+            NoCgroup::NotMounted => format!("the operator's file system does not show its {what}"),
+            NoCgroup::Unread(unread) => self.explain(unread, status),
         }
     }
 

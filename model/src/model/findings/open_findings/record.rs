@@ -24,6 +24,8 @@ pub(super) struct Record {
     worse_since: Option<Timestamp>,
     /// Whether the evidence is weak. The finding is then at most a warning.
     pub(super) weak: bool,
+    /// Whether the problem harms nothing yet. The finding is then information only.
+    harmless: bool,
     /// Whether the operator works nevertheless, so that the finding explains no other one.
     aside: bool,
     /// The objects of a kind that have the problem of the kind.
@@ -80,6 +82,7 @@ impl Record {
             due,
             evidence,
             weak,
+            harmless,
             confidence,
             aside,
             blocks,
@@ -113,6 +116,7 @@ impl Record {
             group: group_of(&finding.subject),
             finding,
             weak,
+            harmless,
             aside,
             reach,
             reported: severity,
@@ -151,9 +155,18 @@ impl Record {
     /// Takes over a new report, except for its causes. Of the two start times, keeps the earlier.
     pub(super) fn update(&mut self, now: Timestamp, report: Report) {
         let Detection {
-            since, evidence, weak, confidence, aside, blocks, worse_since, reach, ..
+            since,
+            evidence,
+            weak,
+            harmless,
+            confidence,
+            aside,
+            blocks,
+            worse_since,
+            reach,
+            ..
         } = report.detection;
-        (self.weak, self.aside, self.reach) = (weak, aside, reach);
+        (self.weak, self.harmless, self.aside, self.reach) = (weak, harmless, aside, reach);
         self.blocking_since = blocks.then(|| self.blocking_since.unwrap_or(now));
         self.worse_since = worse_since;
         self.pages_if = report.pages_if;
@@ -194,7 +207,7 @@ impl Record {
     }
 
     /// Sets the severity, but not above a warning if the evidence is weak, or if the finding does not
-    /// page yet. A severity that was raised stays, unless a rule of the settings fixes the new one.
+    /// page yet, and to info if the problem harms nothing. A severity that was raised stays, unless a rule of the settings fixes the new one.
     pub(super) fn set_severity(&mut self, severity: Severity, is_fixed: bool) {
         (self.reported, self.is_fixed) = (severity, is_fixed);
         if is_fixed {
@@ -208,7 +221,11 @@ impl Record {
         let severity = self.raised_to.map_or(self.reported, |raised| self.reported.min(raised));
         let waits = self.pages_if.is_some_and(|pages_if| pages_if.rule != PageRule::AtOnce);
         let is_ticket = self.weak || (waits && !self.pages && !self.is_fixed);
-        self.finding.severity = if is_ticket { severity.max(Severity::Warning) } else { severity };
+        self.finding.severity = match self.harmless {
+            true => Severity::Info,
+            false if is_ticket => severity.max(Severity::Warning),
+            false => severity,
+        };
     }
 
     /// Returns when the finding pages, if it may. Weak evidence, suspicions and what the settings have

@@ -7,6 +7,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::operator::Operator;
 use crate::model::operator::trends::Reason;
+use crate::model::operator::trends::throttling::WINDOW;
 use crate::model::operator::trends::watched::{Followed, Watched};
 use crate::model::world::World;
 use crate::observation::ProfileKind;
@@ -30,6 +31,18 @@ const SYMPTOMS: [FindingCode; 8] = [
     FindingCode::CleanupSlow,
 ];
 
+/// The problems that a lack of CPU time causes: the operator answers late, or cannot renew its lease.
+/// An object that is only overdue may wait for something else.
+const DELAYS: [FindingCode; 7] = [
+    FindingCode::Unacknowledged,
+    FindingCode::StatusLag,
+    FindingCode::Starved,
+    FindingCode::QueueBacklog,
+    FindingCode::WorkersSaturated,
+    FindingCode::LeaderAbsent,
+    FindingCode::LeaderFlapping,
+];
+
 /// The number of functions of the top stack in the evidence.
 const FUNCTIONS: usize = 2;
 
@@ -41,6 +54,8 @@ struct Reviewed<'a> {
     settings: &'a Settings,
     /// When the last object began to suffer in a way that a lack of memory explains.
     suffering: Option<Timestamp>,
+    /// When the last delay of each sort began.
+    delays: &'a BTreeMap<FindingCode, Timestamp>,
 }
 
 impl Operator {
@@ -51,9 +66,11 @@ impl Operator {
         let mut worst: BTreeMap<FindingCode, Detection> = BTreeMap::new();
         let mut wanted: Vec<(String, ProfileKind, Reason)> = Vec::new();
 
-        let suffering = findings.latest_start(&SYMPTOMS);
+        let suffering = findings.latest_starts(&SYMPTOMS).into_values().max();
+        let delays = findings.latest_starts(&DELAYS);
         for (name, watched) in &self.trends.processes {
-            let process = Reviewed { now, name, watched, settings: &world.settings, suffering };
+            let settings = &world.settings;
+            let process = Reviewed { now, name, watched, settings, suffering, delays: &delays };
             wanted.extend(
                 process.wanted().into_iter().map(|(kind, reason)| (name.clone(), kind, reason)),
             );
@@ -61,7 +78,8 @@ impl Operator {
                 self.process_detections(&process).into_iter().filter(|found| found.due <= now)
             {
                 let rank = |found: &Detection| {
-                    (found.confidence == Confidence::Suspected, found.weak, found.since)
+                    let is_suspected = found.confidence == Confidence::Suspected;
+                    (is_suspected, found.harmless, found.weak, found.since)
                 };
                 match worst.get(&detection.code) {
                     Some(known) if rank(known) <= rank(&detection) => {}
@@ -99,6 +117,7 @@ impl Operator {
             self.task_limit(process, &|| top(ProfileKind::Goroutines)),
             self.exhaustion(process, &heap),
             process.thrash(),
+            process.throttled(),
             process.descriptor_leak(),
             self.memory_jump(process, &heap),
             process.memory_large(&heap),
@@ -274,6 +293,35 @@ impl Reviewed<'_> {
         )
     }
 
+    /// Detects a process that the kernel has throttled for long. It is a problem only if work waits:
+    /// in the queues, or according to findings that began with the throttling or later. A standby
+    /// has no work.
+    fn throttled(&self) -> Option<Detection> {
+        let Watched { throttling, last, .. } = self.watched;
+        let since = throttling.since?;
+        let wait = throttling.mean_wait().filter(|wait| *wait >= self.settings.throttled_wait);
+
+        // The share exceeds the threshold some time after the throttling has begun.
+        let began = since.before(WINDOW);
+        let delays = self.delays.iter().filter(|(_, start)| **start >= began);
+        let delays: Vec<String> = delays.map(|(code, _)| code.name().to_owned()).collect();
+        let is_harmless = last.standby || (wait.is_none() && delays.is_empty());
+
+        let evidence = || {
+            self.evidence()
+                .with("percent", Value::count(throttling.percent()))
+                .with("window", Value::Span(WINDOW))
+                .with_some("limit", last.cpu_limit.map(millicores))
+                .with_some("queue_wait", wait.map(Value::Span))
+                .names("delays", delays)
+                .with("throttled_for", Value::Age(since))
+        };
+
+        let due = since.after(self.settings.throttled_after);
+        let detection = Detection::new(self.now, FindingCode::CpuThrottled, since, due, evidence);
+        Some(detection.harmless_if(is_harmless))
+    }
+
     fn descriptor_leak(&self) -> Option<Detection> {
         let Watched { descriptors, last, .. } = self.watched;
         let evidence = |verdict: &TrendVerdict| {
@@ -394,6 +442,11 @@ impl Reviewed<'_> {
 #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the cast saturates")]
 fn bytes(number: f64) -> Value {
     Value::Bytes(number.max(0.0) as u64)
+}
+
+/// A number of CPUs as Kubernetes writes it.
+fn millicores(cpus: f64) -> Value {
+    Value::Text(format!("{:.0}m", 1000.0 * cpus))
 }
 
 #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]

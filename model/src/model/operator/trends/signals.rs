@@ -3,7 +3,7 @@
 use crate::model::operator::Instance;
 use crate::model::operator::history::STALE_AFTER;
 use crate::model::operator::trends::series::Source;
-use crate::observation::{ContainerView, ProcessView, Runtime};
+use crate::observation::{ContainerView, Durations, MetricsView, ProcessView, Runtime};
 use crate::time::{Span, Timestamp};
 
 /// The signals of a process at one instant. Those that are not available are absent.
@@ -38,12 +38,27 @@ pub(super) struct Signals {
     pub(super) goroutines: bool,
     pub(super) descriptors: Option<f64>,
     pub(super) max_descriptors: Option<f64>,
+    /// The container's CPU limit, in CPUs.
+    pub(super) cpu_limit: Option<f64>,
+    /// The periods of that limit, as the kernel last counted them.
+    pub(super) cpu: Option<CpuPeriods>,
+    /// The waits in the queues of all controllers.
+    pub(super) queued: Option<Durations>,
     /// Whether its metrics say that it does not lead.
     pub(super) standby: bool,
     /// Whether it may serve profiles. loopwatch reads only those of Go.
     pub(super) has_profiles: bool,
     /// Whether the runtime fills its memory with garbage before it collects any, whatever is alive.
     hoards: bool,
+}
+
+/// The periods of the CPU limit of a container.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CpuPeriods {
+    /// When they were read.
+    pub(super) at: Timestamp,
+    pub(super) periods: u64,
+    pub(super) throttled: u64,
 }
 
 /// The sources of the signals that have several. Those without a value do not count.
@@ -111,6 +126,9 @@ impl Signals {
             goroutines: process.goroutines.is_some(),
             descriptors: number(process.open_fds),
             max_descriptors: limit(process.max_fds),
+            cpu_limit: process.cpu_limit,
+            cpu: CpuPeriods::of(instance, from),
+            queued: metrics.and_then(|metrics| queued(metrics)),
             standby: metrics.and_then(|metrics| metrics.leading) == Some(false),
             has_profiles: is_go,
             hoards: process.runtime == Runtime::Jvm,
@@ -195,6 +213,24 @@ impl Signals {
 
         limited.or(growing).map(|capacity| capacity.max(0.0))
     }
+}
+
+impl CpuPeriods {
+    /// Returns the last reading since `from`.
+    fn of(instance: &Instance, from: Timestamp) -> Option<Self> {
+        let (at, kernel) = instance.by_kernel.as_ref().filter(|(at, _)| *at >= from)?;
+        let (periods, throttled) = kernel.cpu_periods.zip(kernel.cpu_throttled_periods)?;
+        Some(Self { at: *at, periods, throttled })
+    }
+}
+
+/// Returns the waits in the queues of all controllers; `None` if no framework metric shows them.
+fn queued(metrics: &MetricsView) -> Option<Durations> {
+    let waits = metrics.controllers.iter().filter_map(|controller| controller.queue_seconds);
+    waits.reduce(|all, waits| Durations {
+        count: all.count.saturating_add(waits.count),
+        sum: all.sum + waits.sum,
+    })
 }
 
 impl Sources {

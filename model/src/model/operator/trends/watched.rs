@@ -7,6 +7,7 @@ use crate::model::operator::trends::baseline::Marks;
 use crate::model::operator::trends::collector::Collector;
 use crate::model::operator::trends::series::{NormalLevels, Sample, Series, Source};
 use crate::model::operator::trends::signals::Signals;
+use crate::model::operator::trends::throttling::Throttling;
 use crate::model::operator::trends::{Asked, Reason};
 use crate::observation::ProfileKind;
 use crate::time::{Span, Timestamp};
@@ -28,6 +29,7 @@ pub(super) struct Watched {
     pub(super) used: (Series, Swing),
     pub(super) forecast: Forecast,
     pub(super) collector: Collector,
+    pub(super) throttling: Throttling,
     pub(super) marks: Marks,
     pub(super) last: Signals,
     /// The latest profile of each kind that the model has asked for.
@@ -54,6 +56,7 @@ impl Watched {
             used: Default::default(),
             forecast: Forecast::default(),
             collector: Collector::default(),
+            throttling: Throttling::default(),
             marks: Marks::default(),
             last: Signals::default(),
             asked: BTreeMap::new(),
@@ -73,6 +76,7 @@ impl Watched {
             self.followed_mut().into_iter().for_each(|followed| followed.restart(started));
             self.forecast.clear();
             (self.collector, self.marks, self.last, self.used) = Default::default();
+            self.throttling = Throttling::default();
 
             // The time of the last request stays, because profiles must not follow each other too
             // soon.

@@ -1,3 +1,5 @@
+use loopwatch_model::finding::{FindingCode, Subject};
+
 use super::*;
 use crate::export::sample::{empty, healthy, sample};
 use crate::golden;
@@ -137,4 +139,31 @@ fn a_finding_of_unknown_age_shows_no_age() {
     assert!(
         text(&sample.snapshot, None, MARKDOWN).contains("- **definition widgets.example.io** – ")
     );
+}
+
+#[test]
+fn the_steps_for_orphans_are_limited_and_the_rest_is_counted() {
+    let mut snapshot = sample().snapshot;
+    let orphan = |number: usize| {
+        let mut orphan = snapshot.findings[0].clone();
+        orphan.code = FindingCode::Orphan;
+        orphan.subject = Subject::Object {
+            group: String::new(),
+            kind: "ConfigMap".to_owned(),
+            namespace: "team-a".to_owned(),
+            name: format!("lost \u{7} {number}"),
+        };
+        orphan
+    };
+
+    snapshot.findings = (0..5).map(orphan).collect();
+    let report = text(&snapshot, None, PLAIN);
+    let deletions = |trial: bool| {
+        let commands = report.lines().filter(|line| line.contains("$ kubectl delete configmap '"));
+        commands.filter(|line| line.ends_with(" --dry-run=server") == trial).count()
+    };
+
+    assert_eq!((deletions(true), deletions(false)), (3, 3), "{report}");
+    assert!(report.contains("and the steps for 2 more; -o json lists them"), "{report}");
+    assert!(!report.contains('\u{7}'), "{report}");
 }

@@ -21,6 +21,7 @@ const ALLOCATE: &str = "allocate";
 const OPEN: &str = "open";
 const START_THREADS: &str = "threads";
 const READ: &str = "read";
+const SPIN: &str = "spin";
 
 /// Marks an answer among the lines of the test framework.
 const ANSWER: &str = "answer:";
@@ -46,6 +47,13 @@ fn helper() {
             }
             OPEN => {
                 files.extend((0..number).map(|_| fs::File::open("/dev/null").expect("a file")));
+                String::new()
+            }
+            SPIN => {
+                let end = std::time::Instant::now() + Duration::from_millis(u64::from(number));
+                while std::time::Instant::now() < end {
+                    std::hint::spin_loop();
+                }
                 String::new()
             }
             START_THREADS => {
@@ -116,6 +124,40 @@ impl Helper {
         drop(self.asks);
         self.child.wait().expect("our child");
         pid
+    }
+}
+
+/// A cgroup that may use a tenth of a CPU.
+struct LimitedGroup(std::path::PathBuf);
+
+impl LimitedGroup {
+    /// Creates a cgroup of version 1 or 2; `None` if this machine does not allow it.
+    fn create() -> Option<Self> {
+        let name = format!("loopwatch-cpu-{}", std::process::id());
+        let one = ("/sys/fs/cgroup/cpu", "cpu.cfs_quota_us", "10000");
+        let two = ("/sys/fs/cgroup", "cpu.max", "10000 100000");
+        let create = |(root, file, limit): (&str, &str, &str)| {
+            let path = Path::new(root).join(&name);
+            fs::create_dir(&path).ok()?;
+            let group = Self(path);
+            fs::write(group.0.join(file), limit).ok().map(|()| group)
+        };
+
+        let group = create(one).or_else(|| create(two));
+        if group.is_none() {
+            eprintln!("NOT TESTED: a real CPU limit, because this test may not create a cgroup");
+        }
+        group
+    }
+
+    fn add(&self, pid: u32) {
+        fs::write(self.0.join("cgroup.procs"), pid.to_string()).expect("our own cgroup");
+    }
+}
+
+impl Drop for LimitedGroup {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir(&self.0);
     }
 }
 
@@ -266,4 +308,37 @@ fn the_same_user_and_group_may_read_the_container() {
         view.working_set.is_some() || reasons.contains("does not show its memory"),
         "{view:?} {reasons}"
     );
+}
+
+#[test]
+fn the_kernel_throttles_a_busy_process_with_a_cpu_limit_and_not_its_idle_twin() {
+    let Some(group) = LimitedGroup::create() else { return };
+    let (mut busy, mut reader) = (Helper::start(), Helper::start());
+    busy.ask(ALLOCATE, 0); // it is ready
+    group.add(busy.pid());
+
+    let mut read = |pid: u32| {
+        let answer = reader.ask(READ, pid);
+        serde_json::from_str::<(ProcessView, String)>(&answer).expect("a sample").0
+    };
+    let counts = |view: &ProcessView| view.cpu_periods.zip(view.cpu_throttled_periods);
+
+    let before = read(busy.pid());
+    assert_eq!(before.cpu_limit, Some(0.1), "{before:?}");
+    std::thread::sleep(Duration::from_millis(300));
+    let idle = read(busy.pid());
+    assert_eq!(
+        counts(&idle).map(|(_, throttled)| throttled),
+        counts(&before).map(|(_, throttled)| throttled),
+        "an idle process is not throttled"
+    );
+
+    busy.ask(SPIN, 1_000);
+    let after = read(busy.pid());
+    let (periods, throttled) = counts(&after).expect("counts");
+    assert!(throttled > 0 && throttled <= periods, "{after:?}");
+    assert!(after.cpu_throttled_seconds > before.cpu_throttled_seconds, "{after:?}");
+
+    busy.end();
+    reader.end();
 }
