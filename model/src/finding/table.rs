@@ -801,4 +801,10 @@ impl Severity {
             Self::Info => "info",
         }
     }
+
+    /// Returns the severity with this value of the `severity` label.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|severity| severity.as_str() == name)
+    }
 }
