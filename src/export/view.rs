@@ -47,7 +47,9 @@ pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedP
 pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
 pub(crate) use self::scrapes::Scrapes;
-pub(crate) use self::text::{Number, age, capitalised, controls_display, without_controls};
+pub(crate) use self::text::{
+    Number, age, capitalised, controls_display, lasting, utc, without_controls,
+};
 pub(crate) use self::timeline::{TimelineEntry, timeline_entries};
 pub(crate) use self::unhealthy::FindingsByObject;
 pub(crate) use self::waterfall::{Bar, Lane, Tone, Waterfall, waterfall};
