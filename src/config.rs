@@ -151,7 +151,7 @@ pub(crate) struct ClusterFlags {
 }
 
 /// How to judge objects.
-#[derive(Args, Clone, Debug, PartialEq, Eq)]
+#[derive(Args, Clone, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Judging")]
 pub(crate) struct JudgeFlags {
     /// Configuration file in YAML; its keys are `settings`, `findings` and the names of flags, in a Pod

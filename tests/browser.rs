@@ -308,7 +308,12 @@ fn an_object_shows_its_trace_for_copying_if_traces_are_exported() {
 fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
     let demo = Demo::start("1000000");
     let mut browser = Browser::start();
-    let pages = [demo.url.clone(), format!("{}objects", demo.url), demo.object("sessions")];
+    let pages = [
+        demo.url.clone(),
+        format!("{}objects", demo.url),
+        demo.object("sessions"),
+        format!("{}runbooks/Unacknowledged", demo.url),
+    ];
 
     for (url, width, dark) in pages.iter().flat_map(|url| {
         [400, 1280, 1920].map(|width| (url, width, true)).into_iter().chain([
@@ -328,6 +333,8 @@ fn the_pages_are_readable_on_a_narrow_screen_and_in_dark_colours() {
         assert_eq!(browser.eval(LOW_CONTRAST), "", "{url}, dark: {dark}");
         assert_eq!(browser.eval(UNLABELLED), "", "{url}");
         assert_eq!(browser.eval(CUT_COMMANDS), 0, "{url} cuts commands at {width} px");
+        assert_eq!(browser.eval(BROKEN_WORDS), "", "{url} breaks words at {width} px");
+        assert_eq!(browser.eval(OVERLAPS), "", "labels overlap at {width} px: {url}");
     }
 
     browser.assert_no_errors();
@@ -409,6 +416,34 @@ const LOW_CONTRAST: &str = "(() => {
 
 /// The number of commands of which only a part is visible.
 const CUT_COMMANDS: &str = "[...document.querySelectorAll('.command code')].filter((code) => code.scrollWidth > code.clientWidth + 1).length";
+
+/// The words of texts in tables of runbooks that take more than one line.
+const BROKEN_WORDS: &str = "(() => {
+  const broken = new Set();
+  for (const cell of document.querySelectorAll('.runbook :is(th, td)')) {
+    const texts = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      for (const { 0: word, index } of texts.currentNode.nodeValue.matchAll(/[A-Za-z]+/g)) {
+        const range = document.createRange();
+        range.setStart(texts.currentNode, index);
+        range.setEnd(texts.currentNode, index + word.length);
+        if (new Set([...range.getClientRects()].map((rect) => rect.top)).size > 1) broken.add(word);
+      }
+    }
+  }
+  return [...broken].join(', ');
+})()";
+
+/// The labels of a time axis that overlap the next one, or leave their picture.
+const OVERLAPS: &str = "[...document.querySelectorAll('.axis svg')].flatMap((axis) => {
+  const labels = [...axis.querySelectorAll('text')].filter((text) => text.getBoundingClientRect().width > 0);
+  const end = axis.getBoundingClientRect().right + 1;
+  return labels.filter((text, index) => {
+    const { right } = text.getBoundingClientRect();
+    const next = labels[index + 1];
+    return right > (next ? next.getBoundingClientRect().left : end);
+  }).map((text) => text.textContent);
+}).join(', ')";
 
 /// The fields, links and buttons that a screen reader could not name.
 const UNLABELLED: &str =

@@ -699,6 +699,40 @@ fn demo_runs_without_a_cluster() {
 }
 
 #[test]
+fn demo_says_when_the_recording_has_ended_and_how_to_stop() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    command.args(["demo", "--speed", "1000000", "--listen", "127.0.0.1:0"]).stdout(Stdio::piped());
+    let mut child = command.spawn().expect("loopwatch runs");
+    let mut lines =
+        BufReader::new(child.stdout.take().expect("its output")).lines().map_while(Result::ok);
+
+    let ended = lines.find(|line| line.contains("The recording has ended")).expect("it ends");
+    assert!(ended.contains("page") && ended.contains("Ctrl-C"), "{ended}");
+
+    stop(child);
+}
+
+#[test]
+fn doctor_asks_a_server_without_a_kubeconfig_and_names_the_skipped_checks() {
+    let mut run = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    run.args(["run", "--listen", "127.0.0.1:0"]).env_remove(IN_CLUSTER);
+    let (child, port) = start(&mut run);
+
+    let doctor = loopwatch(&["doctor", "--server", &format!("http://127.0.0.1:{port}")]);
+    let said = unwrapped(&doctor);
+    for expected in [
+        "loopwatch watches no kind.",
+        "Skipped the checks sidecar, monitor, prometheus and rules: cannot find a cluster",
+    ] {
+        assert!(said.contains(expected), "{expected} is missing: {said} {}", text(&doctor.stderr));
+    }
+    assert_eq!(doctor.status.code(), Some(1), "{said}");
+
+    stop(child);
+    assert_eq!(loopwatch(&["doctor"]).status.code(), Some(2));
+}
+
+#[test]
 fn bundled_rules_dashboards_and_completions_can_be_printed() {
     assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinding"));
 
@@ -716,7 +750,14 @@ fn bundled_rules_dashboards_and_completions_can_be_printed() {
 
     let unknown = loopwatch(&["runbook", "Overdu"]);
     assert_eq!(unknown.status.code(), Some(64));
-    assert!(text(&unknown.stderr).contains("Overdue"), "{}", text(&unknown.stderr));
+    assert!(
+        text(&unknown.stderr).contains("did you mean Overdue?")
+            && text(&unknown.stderr).trim().lines().count() == 1,
+        "{}",
+        text(&unknown.stderr)
+    );
+    let of_alert = loopwatch(&["runbook", "LoopwatchOperatorDown"]);
+    assert!(text(&of_alert.stdout).starts_with("# OperatorDown\n"), "{}", text(&of_alert.stderr));
 }
 
 /// With an invalid flag, file and environment, `run` still serves, reports all of them, and stops

@@ -178,10 +178,41 @@ impl Finding {
         self.alerts_from.is_some_and(|from| from <= at)
     }
 
-    /// Returns the suggested command for this subject.
+    /// Returns the suggested command for this subject and evidence.
     #[must_use]
     pub fn command(&self) -> String {
-        self.subject.fill(self.info().command)
+        let FindingInfo { command, otherwise, .. } = self.info();
+        let known = [("{pod}", self.pod()), ("{target}", self.target())];
+        let is_unknown =
+            |(name, value): &(&str, Option<String>)| value.is_none() && command.contains(*name);
+
+        match known.iter().any(is_unknown) {
+            true => self.subject.fill(otherwise, &known),
+            false => self.subject.fill(command, &known),
+        }
+    }
+
+    /// Returns the Pod of the instance in the evidence, as flags and argument of `kubectl`; `None` for
+    /// an operator outside of Kubernetes, whose instance is the address of its metrics.
+    fn pod(&self) -> Option<String> {
+        let Some(Value::Text(instance)) = self.evidence.0.get("instance") else { return None };
+        let (namespace, pod) = instance.split_once('/').filter(|_| !instance.contains(':'))?;
+        Some(format!(" -n {} {}", shell_word(namespace), shell_word(pod)))
+    }
+
+    /// Returns the first target in the evidence, as arguments of `kubectl get`. The evidence has it as
+    /// `Secret team-a/name`, or `Node name`.
+    fn target(&self) -> Option<String> {
+        let Some(Value::Names(targets)) = self.evidence.0.get("target") else { return None };
+        let (kind, address) = targets.first()?.split_once(' ')?;
+        let kind = shell_word(&kind.to_lowercase());
+
+        Some(match address.split_once('/') {
+            Some((namespace, name)) => {
+                format!("{kind} {} -n {}", shell_word(name), shell_word(namespace))
+            }
+            None => format!("{kind} {}", shell_word(address)),
+        })
     }
 }
 
@@ -298,12 +329,8 @@ impl Subject {
         [self.group(), self.kind(), self.namespace(), self.name()]
     }
 
-    fn fill(&self, template: &str) -> String {
-        self.fill_with(template, &[])
-    }
-
-    /// Fills a template, which may also contain other placeholders, each with its quoted value.
-    fn fill_with(&self, template: &str, others: &[(&str, &str)]) -> String {
+    /// Replaces the placeholders in a template by parts of the subject and by `known` values.
+    fn fill(&self, template: &str, known: &[(&'static str, Option<String>)]) -> String {
         let resource = if self.group().is_empty() {
             self.kind().to_lowercase()
         } else {
@@ -322,6 +349,9 @@ impl Subject {
             ("{group}", shell_word(self.group())),
             ("{name}", shell_word(self.name())),
         ];
+        let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+        let values: Vec<(&str, &str)> =
+            values.iter().map(|(name, value)| (*name, value.as_str())).chain(known).collect();
 
         // A single pass, because a name may contain what looks like a placeholder.
         let (mut command, mut rest) = (String::new(), template);
@@ -329,10 +359,8 @@ impl Subject {
             let (before, after) = rest.split_at(start);
             command.push_str(before);
 
-            let known = values.iter().map(|(name, value)| (*name, value.as_str()));
-            let value = known
-                .chain(others.iter().copied())
-                .find_map(|(name, value)| Some((value, after.strip_prefix(name)?)));
+            let value =
+                values.iter().find_map(|(name, value)| Some((*value, after.strip_prefix(*name)?)));
             let Some((value, remaining)) = value else {
                 command.push('{');
                 rest = &after[1..];
@@ -404,7 +432,7 @@ mod tests {
             let (group, kind, namespace) =
                 ("example.io".to_owned(), "Widget".to_owned(), "team-a".to_owned());
             let subject = Subject::Object { group, kind, namespace, name: name.to_owned() };
-            subject.fill("kubectl get {resource} {name}{in_namespace}")
+            subject.fill("kubectl get {resource} {name}{in_namespace}", &[])
         };
 
         assert_eq!(command("web"), "kubectl get widget.example.io web -n team-a");
@@ -419,8 +447,87 @@ mod tests {
     fn names_that_look_like_placeholders_do_not_leave_their_quotes() {
         let (group, kind, namespace) = (String::new(), "Widget".to_owned(), "{name}".to_owned());
         let subject = Subject::Object { group, kind, namespace, name: "; reboot".to_owned() };
-        let command = subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'");
+        let command =
+            subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'", &[]);
 
         assert_eq!(command, "kubectl get Widget -n '{name}' '; reboot' -o jsonpath='{.x}'");
+    }
+
+    #[test]
+    fn a_command_fits_what_the_evidence_names() {
+        let command = |code: FindingCode, subject: Subject, evidence: Evidence| {
+            let finding = Finding {
+                id: FindingId::of(code, &subject),
+                code,
+                subject,
+                since: Timestamp(0),
+                found: Timestamp(0),
+                severity: Severity::Warning,
+                confidence: Confidence::Confirmed,
+                evidence,
+                explained_by: None,
+                alerts_from: None,
+            };
+            finding.command()
+        };
+        let controller = || Subject::Controller { name: "widget".to_owned() };
+        let of = |instance: &str| Evidence::new().text("instance", instance);
+
+        assert_eq!(
+            command(FindingCode::ReconcileFailing, controller(), of("ops/op-1")),
+            "kubectl logs -n ops op-1 --all-containers --since=1h"
+        );
+        assert_eq!(
+            command(FindingCode::ReconcileFailing, controller(), of("10.0.0.1:8080")),
+            "kubectl get events -A --field-selector type=Warning"
+        );
+
+        let outside =
+            || Subject::Operator { namespace: String::new(), name: "127.0.0.1:8080".to_owned() };
+        assert_eq!(
+            command(FindingCode::FileDescriptorLeak, outside(), of("127.0.0.1:8080")),
+            "lsof -nP -iTCP@127.0.0.1:8080 -sTCP:LISTEN"
+        );
+        assert_eq!(
+            command(FindingCode::FileDescriptorLeak, outside(), of("ops/op-1")),
+            "kubectl exec -n ops op-1 -- ls -l /proc/1/fd"
+        );
+
+        let web = || Subject::Object {
+            group: "example.io".to_owned(),
+            kind: "Widget".to_owned(),
+            namespace: "shop".to_owned(),
+            name: "web".to_owned(),
+        };
+        let target =
+            |name: &str| Evidence::new().with("target", Value::Names(vec![name.to_owned()]));
+        let code = FindingCode::DanglingReference;
+        assert_eq!(
+            command(code, web(), target("Secret shop/a b")),
+            "kubectl get secret 'a b' -n shop"
+        );
+        assert_eq!(command(code, web(), target("Node a")), "kubectl get node a");
+        assert_eq!(
+            command(code, web(), Evidence::new()),
+            "kubectl get widget.example.io web -n shop -o yaml"
+        );
+    }
+
+    #[test]
+    fn only_commands_with_evidence_have_an_alternative() {
+        for info in FINDINGS {
+            let needs = ["{pod}", "{target}"].iter().any(|part| info.command.contains(part));
+            assert_eq!(needs, !info.otherwise.is_empty(), "{}", info.name);
+            assert!(!info.otherwise.contains("{pod}") && !info.otherwise.contains("{target}"));
+        }
+    }
+
+    #[test]
+    fn a_finding_that_pages_says_when_it_is_critical() {
+        for info in FINDINGS {
+            let pages = info.alert == Alert::Page;
+            assert_eq!(pages, !info.critical_only.is_empty(), "{}", info.name);
+            assert!(!pages || info.advice.ends_with(&format!("{}.", info.critical_only)));
+        }
     }
 }

@@ -70,12 +70,11 @@ doctor sends only get and list requests and reviews, and changes nothing. It che
   rules       Whether a Prometheus selects the alert rules.
   scrapes     Whether anybody has read /metrics lately (scrape_expected_within). Needs
               --server.
+Without a cluster, doctor --server makes only the checks of the running loopwatch, and names the
+others.
 The result of a check is in order, a problem, limited (it works, but loopwatch sees less),
 unknown (the account lacks the permission to look), or not in use. Without the Prometheus
-Operator, monitor, prometheus and rules are not in use.
-
-Exit codes: 0 if there is no problem, 1 if there is one, 2 if doctor cannot reach the cluster or
-the server, 64 if the command line is invalid.";
+Operator, monitor, prometheus and rules are not in use.";
 
 pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
     let (checks, facts) = app::runtime()?.block_on(async {
@@ -107,8 +106,20 @@ pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
     })
 }
 
-/// Makes all checks, and says where it has looked.
+/// Makes all checks, and says where it has looked. A server that the user names needs no cluster.
 async fn look(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
+    let of_cluster = look_at_cluster(args).await;
+    let Some(server) = &args.server else { return of_cluster };
+
+    let (mut checks, mut facts) =
+        of_cluster.unwrap_or_else(|error| (vec![skipped(args, &error)], Vec::new()));
+    facts.push(format!("Asked loopwatch at {server}"));
+    checks.extend(running::checks(&server::ask(server, running::PATH).await?)?);
+    Ok((checks, facts))
+}
+
+/// Makes the checks that need the API server.
+async fn look_at_cluster(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
     let cluster = app::connect(&args.connection.access(None)).await?;
     let in_pod = own_pod::in_pod();
     let home = in_pod.then(|| cluster.namespace().to_owned());
@@ -134,15 +145,21 @@ async fn look(args: &DoctorArgs) -> anyhow::Result<(Vec<Check>, Vec<String>)> {
     });
 
     match (&args.server, in_pod) {
-        (Some(server), _) => {
-            facts.push(format!("Asked loopwatch at {server}"));
-            checks.extend(running::checks(&server::ask(server, running::PATH).await?)?);
-        }
+        (Some(_), _) => {}
         (None, true) => checks.extend(of_own_pod(&cluster).await),
         (None, false) => checks.push(not_asked(&surroundings)),
     }
 
     Ok((checks, facts))
+}
+
+/// Names the checks that need a cluster, and why doctor has not made them.
+fn skipped(args: &DoctorArgs, error: &anyhow::Error) -> Check {
+    let rights = if args.operator.is_some() { ", rights" } else { "" };
+    let text =
+        format!("Skipped the checks sidecar{rights}, monitor, prometheus and rules: {error:#}.");
+    Check::new(Topic::Sidecar, CheckState::Unknown, text)
+        .advise("Run doctor again with a kubeconfig to make them.")
 }
 
 /// The checks of what the API server shows.

@@ -67,10 +67,7 @@ children as a tree, finalizers with the actor that should remove each, and the o
     before.
   - A running loopwatch (--server) knows that for the kinds that it watches. To reach a sidecar, run
     `kubectl port-forward POD 9917:9918` first. Plain http:// is only for this host.
-The report names the kinds that the account may not read.
-
-Exit codes: 0 if the object was found, 2 if loopwatch cannot find or read it, 64 if the command line
-is invalid.";
+The report names the kinds that the account may not read.";
 
 pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);

@@ -8,7 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Args, CommandFactory, FromArgMatches};
 use loopwatch_model::settings::Settings;
 
-use super::{Cli, Command, LogFlags};
+use super::{Cli, Command, LogFlags, exit_codes};
 use crate::config::{self, Author, ClusterFlags, File};
 
 /// The command with its settings, and the problems of the configuration.
@@ -318,7 +318,7 @@ fn not_utf8(arguments: &[OsString]) -> String {
 
 /// The command line, with the environment variables of all flags except the `ignored` ones.
 fn command(ignored: &[String]) -> clap::Command {
-    let command = config::with_help_of_run(Cli::command());
+    let command = exit_codes::with_help(config::with_help_of_run(Cli::command()));
     config::with_variables(command, &flags_with_variables(), ignored)
 }
 

@@ -52,10 +52,13 @@ leases. It needs no permission that `loopwatch run` does not need. Each permissi
   wildcard     It has a `*`. The report lists the uses of it that loopwatch has observed.
   not_visible  A read, a deletion, another verb, or objects that loopwatch does not watch. Neither
                objects nor the operator's metrics show these; the audit log of the API server does.
-The report leaves out rules for single named objects, and rules for URLs.
-
-Exit codes: 0 if there is a report, 2 if loopwatch cannot reach the cluster or read the file, 64 if
-the command line is invalid.";
+The report leaves out rules for single named objects, and rules for URLs. A part of it:
+  Not seen in use
+    RESOURCE                   VERBS          WHERE
+    widgets.example.io         create         all namespaces
+  In use
+    RESOURCE                   VERBS          WHERE           LAST
+    widgets.example.io/status  update, patch  all namespaces  2026-01-31T12:00:00.000Z";
 
 pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
@@ -69,6 +72,14 @@ pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result
     };
 
     let rights = model.rights();
+    if let Some(path) = args.from.as_ref().filter(|_| rights.granted.is_empty()) {
+        super::print_error(&format!(
+            "{} contains no review of permissions, so the report cannot list any. Dumps have none; a recording has them if \
+             this version of `loopwatch record` wrote it and the account could review its rules",
+            path.display()
+        ));
+    }
+
     super::print(&match args.output {
         format if format.is_for_programs() => {
             format.convert(&serde_json::to_string(&json::rights(&rights))?)?

@@ -1,18 +1,29 @@
 //! `loopwatch rules`, `loopwatch dashboards` and `loopwatch runbook`: print files from the binary.
 
-use clap::Args;
-use clap::builder::PossibleValuesParser;
+use std::ffi::OsStr;
+
+use clap::builder::{PossibleValue, TypedValueParser};
+use clap::error::ErrorKind;
+use clap::{Arg, Args, Command, Error};
 
 use super::SUCCESS;
-use crate::export::view::all_runbooks;
+use crate::export::view::{Nearest, Runbook, TICKET, all_runbooks};
 
 /// Flags of `runbook`.
 #[derive(Args, Debug)]
 pub(super) struct RunbookArgs {
-    /// Name of the finding; without it, loopwatch prints the names of all runbooks
-    #[arg(value_name = "NAME", value_parser = runbook_names(), ignore_case = true, hide_possible_values = true)]
-    name: Option<String>,
+    /// Name of the finding or of its alert, such as OperatorDown or LoopwatchOperatorDown; without it,
+    /// loopwatch prints the names of all runbooks
+    #[arg(value_name = "NAME", value_parser = RunbookName, hide_possible_values = true)]
+    runbook: Option<&'static Runbook>,
 }
+
+/// Parses the name of a runbook. Completion scripts offer all names.
+#[derive(Clone)]
+struct RunbookName;
+
+/// The names of alerts begin with this, and continue with the name of the runbook.
+const ALERT_PREFIX: &str = "loopwatch";
 
 /// Rule files, in the order of the printed document.
 const RULES: &[&str] = &[
@@ -41,9 +52,7 @@ pub(super) fn dashboards() -> anyhow::Result<u8> {
 }
 
 pub(super) fn runbook_text(args: &RunbookArgs) -> anyhow::Result<u8> {
-    // The parser accepts the name in any case, and passes it on as it is.
-    let is_named = |name: &str| args.name.as_ref().is_some_and(|it| it.eq_ignore_ascii_case(name));
-    match all_runbooks().iter().find(|runbook| is_named(runbook.name)) {
+    match args.runbook {
         Some(runbook) => super::print(runbook.text),
         None => {
             all_runbooks().iter().for_each(|runbook| super::print(&format!("{}\n", runbook.name)))
@@ -53,8 +62,41 @@ pub(super) fn runbook_text(args: &RunbookArgs) -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-fn runbook_names() -> PossibleValuesParser {
-    PossibleValuesParser::new(all_runbooks().iter().map(|runbook| runbook.name))
+impl TypedValueParser for RunbookName {
+    type Value = &'static Runbook;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        _arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Self::Value, Error> {
+        named(&value.to_string_lossy())
+            .map_err(|problem| Error::raw(ErrorKind::ValueValidation, problem).with_cmd(command))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(all_runbooks().iter().map(|runbook| PossibleValue::new(runbook.name))))
+    }
+}
+
+/// The runbook of a finding or an alert, in any case.
+fn named(text: &str) -> Result<&'static Runbook, String> {
+    let lower = text.to_ascii_lowercase();
+    let word = lower.strip_prefix(ALERT_PREFIX).unwrap_or(&lower);
+    if let Some(found) = all_runbooks().iter().find(|it| it.name.eq_ignore_ascii_case(word)) {
+        return Ok(found);
+    }
+
+    if text.eq_ignore_ascii_case(TICKET) {
+        return Err(format!(
+            "the alert {TICKET} covers many findings; name the finding, which its label `finding` has"
+        ));
+    }
+
+    let mut nearest = Nearest::new(word);
+    all_runbooks().iter().for_each(|it| nearest.offer(it.name, || it.name.to_owned()));
+    Err(format!("there is no runbook {text:?}{}", nearest.hint()))
 }
 
 /// Merges the groups of all files into one document, in which `groups:` may occur only once.
@@ -74,6 +116,28 @@ fn merged(files: &[&str]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_alert_leads_to_its_runbook() {
+        let rules = merged(RULES);
+        let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+        for alert in alerts {
+            match named(alert) {
+                Ok(runbook) => assert_eq!(format!("Loopwatch{}", runbook.name), alert),
+                Err(problem) => {
+                    assert!(alert == TICKET && problem.contains("`finding`"), "{alert}")
+                }
+            }
+        }
+
+        assert_eq!(named("operatordown").map(|it| it.name), Ok("OperatorDown"));
+        assert_eq!(
+            named("LoopwatchOperatrDown").map(|it| it.name),
+            Err("there is no runbook \"LoopwatchOperatrDown\"; did you mean OperatorDown?"
+                .to_owned())
+        );
+        assert_eq!(named("xyz").map(|it| it.name), Err("there is no runbook \"xyz\"".to_owned()));
+    }
 
     #[test]
     fn the_rules_are_one_document_with_all_groups() {

@@ -1,20 +1,27 @@
 //! `loopwatch what-if`: predicts what a deletion would take with it, and what would stop it.
 
 use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 
 use anyhow::Context as _;
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, Subcommand};
 use loopwatch_model::cascade::{Cascade, Graph, NodeId, Operator, Request};
 use loopwatch_model::observation::{LeftOut, ObjectAddress, Scope};
+use loopwatch_model::settings::Settings;
+use loopwatch_model::time::Timestamp;
 
 use super::connection::ConnectionFlags;
+use super::file::for_each_observation;
 use super::object::{self, ObjectArgs};
-use super::{FINDINGS, SUCCESS};
+use super::{FINDINGS, SUCCESS, check};
 use crate::app;
-use crate::config::{one_of, operator_name};
+use crate::config::{JudgeFlags, one_of, operator_name};
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
+use crate::export::view::{self, BlindSpot, ObjectQuestion};
 use crate::sources::api_server::{ApiResources, Cluster, OperatorName};
+use crate::sources::offline::ObservedObjects;
 use crate::sources::survey::{
     Installation, ListProgress, OwnershipGraph, find_object, kind_name, kind_named,
 };
@@ -38,6 +45,7 @@ Examples:
   loopwatch what-if delete deploy/web --cascade=orphan  What stays behind without an owner?
   loopwatch what-if delete namespace team-a             Which finalizers keep it in deletion?
   loopwatch what-if uninstall ops/widget-operator       Which finalizers would no controller remove?
+  loopwatch what-if delete widget web --from dump.json  Without a cluster, from a dump or a recording
 
 what-if sends only get and list requests, and deletes nothing. It follows the rules of the
 Kubernetes garbage collector:
@@ -46,17 +54,14 @@ Kubernetes garbage collector:
     deletion, the dependents of this object stay until the object is gone.
   - background deletes the object first, and foreground deletes its blocking dependents first.
     orphan keeps the dependents and removes their references.
-The report names the kinds that the account may not list. Its numbers are then lower limits.
-
-Exit codes: 0 if nothing stops the deletion, 1 if something does, 2 if loopwatch cannot read the
-cluster or the object, 64 if the command line is invalid.";
+The report names the kinds that the account may not list. Its numbers are then lower limits.";
 
 #[derive(Debug, Subcommand)]
 enum Action {
     /// Predict the deletion of one object: `kubectl delete KIND NAME`
     Delete(DeleteArgs),
     /// Predict the removal of an operator: its workload, its service account, and the roles of this
-    /// account
+    /// account. It needs a cluster, because dumps and recordings show no rules of roles
     Uninstall(UninstallArgs),
 }
 
@@ -64,9 +69,16 @@ enum Action {
 struct DeleteArgs {
     #[command(flatten)]
     object: ObjectArgs,
-    /// Namespace of the object [default: that of the context]
+    /// Namespace of the object [default: that of the context; with --from, any]
     #[arg(long, short, value_name = "NAMESPACE", value_parser = NonEmptyStringValueParser::new())]
     namespace: Option<String>,
+    /// Predict from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording, instead
+    /// of a cluster. The deletion may also take objects of kinds that the file lacks
+    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    from: Option<PathBuf>,
+    /// Time in the recording at which to delete the object [default: its end]
+    #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
+    at: Option<Timestamp>,
     /// How to treat dependents: background, foreground or orphan
     #[arg(long, value_name = "POLICY", default_value = "background", value_parser = cascade)]
     cascade: Cascade,
@@ -99,7 +111,10 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
             let Some((kind, name)) = delete.object.kind_and_name() else {
                 return Ok(object::refuse_without_name("what-if delete"));
             };
-            runtime.block_on(read_delete(&args, delete, kind, name))?
+            match &delete.from {
+                Some(path) => runtime.block_on(read_file(path, delete, kind, name))?,
+                None => runtime.block_on(read_delete(&args, delete, kind, name))?,
+            }
         }
         Action::Uninstall(uninstall) => runtime.block_on(read_uninstall(&args, uninstall))?,
     };
@@ -176,6 +191,34 @@ async fn read_delete(
 
     show_nothing();
     read.ensure(&object, Some(found));
+
+    let cascade = args.cascade;
+    Ok(predicted(read, &[object], |targets| Request { targets, cascade, operator: None }))
+}
+
+/// Reads the objects of a dump or a recording.
+async fn read_file(
+    path: &Path,
+    args: &DeleteArgs,
+    kind: &str,
+    name: &str,
+) -> anyhow::Result<Predicted> {
+    let judge = JudgeFlags::default();
+    let (model, input) = check::judge_file(path, args.at, &judge, &[], Settings::default())?;
+    let model = Mutex::new(model);
+    let question = ObjectQuestion {
+        group: String::new(),
+        kind: kind.to_owned(),
+        namespace: args.namespace.clone(),
+        name: name.to_owned(),
+    };
+    let object = view::find_object(&model, &question).await?;
+
+    let mut objects = ObservedObjects::default();
+    for_each_observation(path, args.at, |observation| objects.see(observation))?;
+    let mut read = objects.graph();
+    let unread = input.blind_spots().into_iter();
+    read.left_out.extend(unread.map(|BlindSpot { what, why }| LeftOut { what, why }));
 
     let cascade = args.cascade;
     Ok(predicted(read, &[object], |targets| Request { targets, cascade, operator: None }))

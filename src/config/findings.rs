@@ -174,10 +174,8 @@ fn rule(value: Value) -> Result<FindingRule, String> {
 }
 
 fn severity(value: &Value) -> Result<Severity, String> {
-    let given = value.as_str().unwrap_or_default();
-    let severities = [Severity::Critical, Severity::Warning, Severity::Info];
-    let found = severities.into_iter().find(|severity| severity.as_str() == given);
-    found.ok_or_else(|| format!("expected critical, warning or info, not {value}"))
+    let named = Severity::named(value.as_str().unwrap_or_default());
+    named.ok_or_else(|| format!("expected critical, warning or info, not {value}"))
 }
 
 /// Reads a list of names, or `include` and `exclude` with a list each.

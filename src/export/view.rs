@@ -26,9 +26,7 @@ mod runbooks; // the runbooks
 mod text; // numbers and words
 
 pub use self::access::View;
-#[cfg(test)]
-pub(crate) use self::alerts::TICKET;
-pub(crate) use self::alerts::{IsExplained, alert_name, is_cause_elsewhere};
+pub(crate) use self::alerts::{IsExplained, TICKET, alert_name, is_cause_elsewhere};
 pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
 pub(crate) use self::diagnosis::{Check, CheckState, Topic};
 pub use self::filter::{Filter, Word};
@@ -49,7 +47,9 @@ pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedP
 pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
 pub(crate) use self::scrapes::Scrapes;
-pub(crate) use self::text::{Number, age, capitalised, controls_display, without_controls};
-pub(crate) use self::timeline::timeline_entries;
+pub(crate) use self::text::{
+    Number, age, capitalised, controls_display, lasting, utc, without_controls,
+};
+pub(crate) use self::timeline::{TimelineEntry, timeline_entries};
 pub(crate) use self::unhealthy::FindingsByObject;
 pub(crate) use self::waterfall::{Bar, Lane, Tone, Waterfall, waterfall};

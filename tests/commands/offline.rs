@@ -329,3 +329,44 @@ fn allowed_orphans_are_no_findings_by_flag_variable_and_file() {
     let said = text(&command.output().expect("loopwatch runs").stdout);
     assert!(!said.contains("WARNING  Orphan") && said.contains("OwnerMissing"), "{said}");
 }
+
+#[test]
+fn a_deletion_is_predicted_from_a_recording_and_from_a_dump() {
+    let file = |path: &str| format!("{}/tests/{path}", env!("CARGO_MANIFEST_DIR"));
+    let (demo, dump) = (file("scenarios/demo.jsonl.gz"), file("dumps/faults.json"));
+    let predict = |kind: &str, name: &str, file: &str| {
+        loopwatch(&["what-if", "delete", kind, name, "--from", file])
+    };
+
+    let of_demo = predict("widget", "checkout", &demo);
+    let said = text(&of_demo.stdout);
+    for expected in [
+        "deletes at least 3",
+        "ConfigMap webshop/widget-checkout-config (later)",
+        "Deployment.apps webshop/widget-checkout (later)",
+        "zoo.loopwatch.dev/cleanup",
+        "not in the file: all other kinds",
+    ] {
+        assert!(said.contains(expected), "{expected} is missing: {said} {}", text(&of_demo.stderr));
+    }
+    assert_eq!(of_demo.status.code(), Some(1), "a finalizer stops it");
+
+    let of_dump = predict("widget", "w0", &dump);
+    let said = text(&of_dump.stdout);
+    assert!(said.contains("Service team-d/w0") && !said.contains("w1"), "{said}");
+    assert_eq!(of_dump.status.code(), Some(0), "{said}");
+
+    let absent = predict("widget", "w0o", &dump);
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(text(&absent.stderr).contains("w0"), "it suggests a name: {}", text(&absent.stderr));
+}
+
+#[test]
+fn rights_say_that_a_file_contains_no_permissions() {
+    let dump = format!("{}/tests/dumps/faults.json", env!("CARGO_MANIFEST_DIR"));
+    let rights = loopwatch(&["rights", "--from", &dump]);
+
+    let said = text(&rights.stderr);
+    assert!(said.contains("no review of permissions"), "{said}");
+    assert_eq!(rights.status.code(), Some(0));
+}

@@ -1,5 +1,6 @@
 //! The names under which loopwatch is published: no file may contain another one.
 
+use std::collections::BTreeSet;
 use std::fs;
 
 use loopwatch::published::PUBLISHED;
@@ -145,4 +146,21 @@ fn no_file_has_a_name_that_a_stranger_could_register() {
 
     assert_eq!(foreign_name(&module), None);
     assert_eq!(foreign_name(&link), Some(link.as_str()));
+}
+
+#[test]
+fn the_installation_lists_every_component() {
+    let file = "deploy/README.md";
+    let text = read(file);
+    let (_, rest) = text.split_once("| component | adds |\n").expect("the table");
+    let (table, _) = rest.split_once("\n\n").expect("the end of the table");
+    let named = table.lines().filter_map(|row| row.split('`').nth(1)?.strip_prefix("components/"));
+    let listed: BTreeSet<String> = named.map(str::to_owned).collect();
+
+    let folders = fs::read_dir(root().join("deploy/components")).expect("the folder exists");
+    let existing: BTreeSet<String> = folders
+        .map(|folder| folder.expect("a folder").file_name().to_string_lossy().into_owned())
+        .collect();
+
+    assert_eq!(listed, existing, "{file}");
 }

@@ -84,7 +84,7 @@ impl Finding {
 
         templates
             .map(|&(purpose, command, danger)| {
-                let command = self.subject.fill_with(command, &[("{owner}", &owner)]);
+                let command = self.subject.fill(command, &[("{owner}", Some(owner.clone()))]);
                 Step { purpose, command, danger }
             })
             .collect()

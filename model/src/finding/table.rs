@@ -29,12 +29,19 @@ pub struct FindingInfo {
     pub settings: &'static [&'static str],
     /// The findings that can explain this one. If several are open, the first applies.
     pub explained_by: &'static [Explainer],
-    /// The recommended action.
+    /// The recommended action. It ends with the condition under which the finding is critical.
     pub advice: &'static str,
+    /// The condition under which a finding that pages is critical: `if …` or `while …`. Otherwise it is
+    /// a warning.
+    pub critical_only: &'static str,
     /// A command to run next, which changes nothing. The placeholders `{resource}`,
-    /// `{in_namespace}`, `{kind}`, `{group}` and `{name}` stand for parts of the subject. A command
-    /// without `{name}` concerns a whole kind, or loopwatch itself.
+    /// `{in_namespace}`, `{kind}`, `{group}` and `{name}` stand for parts of the subject, `{pod}` for
+    /// the Pod of the `instance` in the evidence, and `{target}` for the first `target`. A command
+    /// without `{name}` and `{target}` concerns a whole kind, or loopwatch itself.
     pub command: &'static str,
+    /// The command if the evidence names no Pod or no target. Empty if the first command needs
+    /// neither.
+    pub otherwise: &'static str,
 }
 
 /// A group of related findings. Documentation lists them in the order of [`FINDINGS`].
@@ -117,7 +124,9 @@ macro_rules! findings {
         settings: [$($setting:literal),*],
         explained_by: [$($on:ident($deeper:ident)),*],
         advice: $advice:literal,
+        $(critical_only: $condition:literal,)?
         command: $command:literal,
+        $(otherwise: $otherwise:literal,)?
     } )*) => {
         /// All findings, in the order of reports and documentation.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -138,8 +147,10 @@ macro_rules! findings {
             evidence: &[$($key),*],
             settings: &[$($setting),*],
             explained_by: &[$(Explainer::$on(FindingCode::$deeper)),*],
-            advice: $advice,
+            advice: concat!($advice, $(" The finding is critical only ", $condition, ".")?),
+            critical_only: concat!($($condition)?),
             command: $command,
+            otherwise: concat!($($otherwise)?),
         }, )* ];
     };
 }
@@ -152,7 +163,8 @@ findings! {
         evidence: ["actor", "finalizers", "terminating_for", "last_seen", "absent_for"],
         settings: ["owner_absent_after", "page_objects", "page_percent", "page_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
-        advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak. The finding is critical only if it concerns many objects of the kind, lasts long, or concerns an object that is marked as critical.",
+        advice: "Install the controller again, so that it can clean up and remove its finalizer. If it is gone for good, first delete the resources that the finalizer protects, such as volumes, load balancers and databases, and only then the finalizer. Otherwise they leak.",
+        critical_only: "if it concerns many objects of the kind, lasts long, or concerns an object that is marked as critical",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
     FinalizerStuck Deletion Warning Ticket {
@@ -303,7 +315,8 @@ findings! {
         settings: ["dangling_after"],
         explained_by: [],
         advice: "Create the missing object, which `loopwatch explain` names, or correct the reference.",
-        command: "kubectl get {resource} {name}{in_namespace} -o yaml",
+        command: "kubectl get {target}",
+        otherwise: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
     SoftDeleteLingering References Warning Ticket {
         meaning: "The object is soft-deleted but still exists after a long time, or a finalizer for soft deletion remains although soft deletion is off.",
@@ -332,7 +345,8 @@ findings! {
         evidence: ["attempts", "handler", "last_error", "last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
         settings: ["deadline", "unacknowledged_early_after", "learn_after", "page_objects", "page_percent", "page_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog), Subject(PoisonObject)],
-        advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event. The finding is critical only if the operator ignores many objects of the kind, one object for long, or one that is marked as critical.",
+        advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
+        critical_only: "if the operator ignores many objects of the kind, one object for long, or one that is marked as critical",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
     Overdue Convergence Warning TicketUnlessMost {
@@ -352,7 +366,8 @@ findings! {
         evidence: ["failed", "rejected", "objects", "namespaces", "reason", "examples"],
         settings: ["failing_objects", "failing_percent", "settle"],
         explained_by: [],
-        advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began. The finding is critical only if objects that had converged fail for the same reason in several namespaces, or fail in every namespace.",
+        advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began.",
+        critical_only: "if objects that had converged fail for the same reason in several namespaces, or fail in every namespace",
         command: "kubectl get {resource} -A",
     }
     Regressed Convergence Warning Ticket {
@@ -433,6 +448,7 @@ findings! {
         settings: ["operator_down_after", "owner_absent_after", "operator_start_within", "partly_down_after", "stopped_after"],
         explained_by: [Subject(StartupOutOfMemory), Subject(RestartLoop), Outage(ApiErrors)],
         advice: "Start the operator again. The signs show what is missing: its container, its lease, its metrics endpoint or its process. Until it runs, no spec change takes effect and no deletion ends.",
+        critical_only: "if the whole operator is gone and nobody has scaled it to zero or deleted it",
         command: "kubectl get deployments,statefulsets,pods{in_namespace} -o wide",
     }
     RestartLoop Operator Critical Page {
@@ -442,7 +458,8 @@ findings! {
         evidence: ["pod", "affected", "container", "restarts", "window", "pattern", "reason", "exit_code", "message"],
         settings: ["restarts", "restart_window"],
         explained_by: [Subject(StartupOutOfMemory), Outage(ApiErrors)],
-        advice: "Read the last lines of the log of the container that ended, and the reason of its end. The finding is critical only while the operator does not run.",
+        advice: "Read the last lines of the log of the container that ended, and the reason of its end.",
+        critical_only: "while the operator does not run",
         command: "kubectl describe pods{in_namespace}",
     }
     StartupOutOfMemory Operator Critical Page {
@@ -452,7 +469,8 @@ findings! {
         evidence: ["pod", "kills", "lived_for", "memory_limit", "message"],
         settings: ["startup_kills", "startup_within", "restart_window"],
         explained_by: [],
-        advice: "The operator probably reads all objects of a kind, such as Secrets or ConfigMaps of the whole cluster, into its cache when it starts. Raise its memory limit, or limit its cache to the namespaces and labels that it needs. The finding is critical only while the operator does not run.",
+        advice: "The operator probably reads all objects of a kind, such as Secrets or ConfigMaps of the whole cluster, into its cache when it starts. Raise its memory limit, or limit its cache to the namespaces and labels that it needs.",
+        critical_only: "while the operator does not run",
         command: "kubectl describe pods{in_namespace}",
     }
     LeaderAbsent Operator Warning Ticket {
@@ -483,7 +501,8 @@ findings! {
         settings: ["reconcile_failing_after", "reconcile_errors"],
         explained_by: [Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden), Reconciled(Failing)],
         advice: "Search the operator's log for the error. If the controller has few objects, one with a bad spec is enough.",
-        command: "kubectl get events -A --field-selector type=Warning",
+        command: "kubectl logs{pod} --all-containers --since=1h",
+        otherwise: "kubectl get events -A --field-selector type=Warning",
     }
     ReconcileErrors Operator Info None {
         meaning: "Several reconciles of a controller have failed, although others succeed.",
@@ -493,7 +512,8 @@ findings! {
         settings: ["reconcile_errors", "reconcile_failing_after"],
         explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden)],
         advice: "Single errors are part of normal work. Search the operator's log if they persist.",
-        command: "kubectl get events -A --field-selector type=Warning",
+        command: "kubectl logs{pod} --all-containers --since=1h",
+        otherwise: "kubectl get events -A --field-selector type=Warning",
     }
     ReconcileStuck Operator Warning Ticket {
         meaning: "A reconcile has been running for much longer than usual.",
@@ -513,7 +533,8 @@ findings! {
         settings: ["restart_window"],
         explained_by: [],
         advice: "Search the operator's log for the stack trace, and report it to the operator's maintainers. If one object causes the panics, the finding PoisonObject names it.",
-        command: "kubectl get events -A --field-selector type=Warning",
+        command: "kubectl logs{pod} --all-containers --since=1h",
+        otherwise: "kubectl get events -A --field-selector type=Warning",
     }
     WorkersSaturated Operator Warning Ticket {
         meaning: "All workers of a controller are busy, and objects wait.",
@@ -582,7 +603,8 @@ findings! {
         evidence: ["requests", "percent", "window"],
         settings: ["api_errors", "api_error_percent", "api_window", "source_failing_after"],
         explained_by: [],
-        advice: "Check the API server and the network between it and the operator. If the API server answers 401, it does not accept the operator's token: check that the token has not expired, and that its account still exists. The finding is critical only if at least half of the requests fail, and for longer than the restart of an API server takes. Afterwards, the operator has to work off what it missed.",
+        advice: "Check the API server and the network between it and the operator. If the API server answers 401, it does not accept the operator's token: check that the token has not expired, and that its account still exists. After an outage, the operator has to work off what it missed.",
+        critical_only: "if at least half of the requests fail, and for longer than the restart of an API server takes",
         command: "kubectl get --raw '/readyz?verbose'",
     }
     StatusSubresourceMissing ApiMachinery Info None {
@@ -642,7 +664,8 @@ findings! {
         evidence: ["instance", "exhausted_in", "limit", "used", "heap_goal", "per_hour", "rise", "window", "explained", "top_growth"],
         settings: ["exhaustion_within", "memory_jump_percent"],
         explained_by: [],
-        advice: "Raise the memory limit, or restart the operator at a time of your choice, before the kernel kills it. Then look for the cause of the growth: the finding HeapLeak names it if it is known. The finding is critical only if the operator uses more memory than it usually does and objects are not as they should be.",
+        advice: "Raise the memory limit, or restart the operator at a time of your choice, before the kernel kills it. Then look for the cause of the growth: the finding HeapLeak names it if it is known.",
+        critical_only: "if the operator uses more memory than it usually does and objects are not as they should be",
         command: "kubectl top pods{in_namespace} --containers",
     }
     GarbageCollectionThrash Process Warning Ticket {
@@ -673,7 +696,8 @@ findings! {
         settings: ["descriptors_percent"],
         explained_by: [Subject(TaskLeak)],
         advice: "The operator probably does not close files, watches or the bodies of HTTP responses. At the limit, it can neither open files nor connect to the API server.",
-        command: "kubectl describe pods{in_namespace}",
+        command: "kubectl exec{pod} -- ls -l /proc/1/fd",
+        otherwise: "lsof -nP -iTCP@{name} -sTCP:LISTEN",
     }
     MemoryJump Process Warning Ticket {
         meaning: "The operator uses much more memory than its process before did at the same time after the start.",
@@ -810,5 +834,11 @@ impl Severity {
             Self::Warning => "warning",
             Self::Info => "info",
         }
+    }
+
+    /// Returns the severity with this value of the `severity` label.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|severity| severity.as_str() == name)
     }
 }

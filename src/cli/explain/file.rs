@@ -11,11 +11,9 @@ use loopwatch_model::time::Timestamp;
 
 use crate::app;
 use crate::cli::check;
+use crate::cli::file::for_each_observation;
 use crate::config::JudgeFlags;
 use crate::export::view::{BlindSpot, ObjectQuestion, View as _, find_object};
-use crate::recording::Recording;
-use crate::sources::decoding::{DecodeOptions, Extra};
-use crate::sources::offline::Dump;
 
 /// The last version of one object in the observations.
 struct LastView {
@@ -49,21 +47,7 @@ pub(super) fn read(
 
 fn last_view(path: &Path, at: Option<Timestamp>, object: ObjectAddress) -> Option<ObjectView> {
     let mut last = LastView { object, watches: Vec::new(), view: None };
-    if path.is_file()
-        && let Ok(recording) = Recording::open(path)
-    {
-        let until = recording.take_while(|line| at.is_none_or(|at| line.at <= at));
-        until.for_each(|line| last.see(line.saw));
-    } else {
-        let key = app::hash_key();
-        let dump =
-            Dump::read(path, DecodeOptions { key: &key, annotations: &[], extra: Extra::None })
-                .ok()?;
-        let index = dump.index();
-
-        dump.observations(&index).into_iter().for_each(|observation| last.see(observation));
-    }
-
+    for_each_observation(path, at, |observation| last.see(observation)).ok()?;
     last.view
 }
 

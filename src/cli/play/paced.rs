@@ -13,7 +13,7 @@ use super::override_settings;
 use tokio::time::Instant;
 
 use crate::app::{self, SharedModel};
-use crate::cli::timeline;
+use crate::cli::{print, timeline};
 use crate::config::{JudgeFlags, ServeFlags};
 use crate::export::server::Exporter;
 use crate::export::view::{Input, RecordingInput};
@@ -47,6 +47,9 @@ pub(in crate::cli) type OnEvent = Box<dyn FnMut(&FindingEvent) + Send>;
 
 /// The lowest and the highest speed.
 const SPEEDS: (f64, f64) = (0.01, 1e6);
+
+/// Tells the user that nothing more happens, and what remains.
+const ENDED: &str = "The recording has ended. The page shows its last moment until you stop loopwatch with Ctrl-C.\n";
 
 /// The longest time between two steps.
 const STEP: Duration = Duration::from_millis(100);
@@ -142,6 +145,7 @@ impl Played {
         if let Some(at) = until.or(now) {
             self.show(&mut input, &recording, at);
         }
+        print(ENDED);
     }
 
     fn apply(&mut self, at: Timestamp, observation: Observation) {

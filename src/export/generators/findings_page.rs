@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::export::view::capitalised;
-use loopwatch_model::finding::{Explainer, FINDINGS, FindingInfo};
+use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingInfo, Severity};
 
 /// The headings that every runbook has, in this order, after its impact and its first command.
 pub(super) const RUNBOOK_HEADINGS: [&str; 5] =
@@ -18,8 +18,9 @@ pub(super) fn findings() -> String {
         "<!-- Generated from model/src/finding/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n\n# Findings\n\n\
          This is the complete list of findings. Open findings appear in the metrics `loopwatch_findings` and\n\
          `loopwatch_finding_since_timestamp_seconds`, on the page, in the API and in the report of `check`.\n\
-         A finding raises an alert only if no other open finding explains it ([noise](alerts.md#noise)). In commands, loopwatch replaces\n\
-         the placeholders in braces with the values of the subject. The page serves the runbooks at `/runbooks`, and\n\
+         A finding raises an alert only if no other open finding explains it ([noise](alerts.md#noise)). A critical finding pages, and a warning opens a\n\
+         ticket. A finding about an operator or a controller also takes the severity of the findings that it explains. In commands, loopwatch replaces\n\
+         the placeholders in braces with the values of the subject and of its evidence. The page serves the runbooks at `/runbooks`, and\n\
          `loopwatch runbook NAME` prints them.\n\n\
          A finding has two times. The problem began at the first one: \"for 12m\", `since` in JSON. For an object that waits, this is\n\
          the spec change or the deletion. The finding opened at the second one, after its threshold: \"opened\", `found` in JSON.\n",
@@ -35,11 +36,11 @@ pub(super) fn findings() -> String {
         let _ = write!(
             page,
             "\n### {name}\n\n{meaning}\n\n- Severity: {severity}\n{alert}- Not to be confused with: {near}\n\
-             - Evidence: {evidence}\n{thresholds}{explained}- Action: {advice}\n- Next command: `{command}`\n\
+             - Evidence: {evidence}\n{thresholds}{explained}- Action: {advice}\n- Next command: `{command}`{otherwise}\n\
              - [Runbook](runbooks/{name}.md)\n",
             name = info.name,
             meaning = info.meaning,
-            severity = info.severity.as_str(),
+            severity = severity(info),
             alert = super::rules::alert(info)
                 .map(|name| format!("- Alert: `{name}`\n"))
                 .unwrap_or_default(),
@@ -49,10 +50,38 @@ pub(super) fn findings() -> String {
             explained = explained(info),
             advice = info.advice,
             command = info.command,
+            otherwise = otherwise(info),
         );
     }
 
     page
+}
+
+/// The severity, with the condition under which it is critical.
+fn severity(info: &FindingInfo) -> String {
+    let own = info.severity.as_str();
+    match info.alert {
+        Alert::Page => {
+            format!("{own} {}; otherwise {}", info.critical_only, Severity::Warning.as_str())
+        }
+        Alert::TicketUnlessMost => format!(
+            "{own}; {} if at least `page_percent` of the objects of a kind, and at least `page_objects`, have had the finding \
+             for `page_after`",
+            Severity::Critical.as_str()
+        ),
+        Alert::Ticket | Alert::None => own.to_owned(),
+    }
+}
+
+/// The command for evidence that lacks what the first one needs; empty if there is none.
+fn otherwise(info: &FindingInfo) -> String {
+    match info.otherwise {
+        "" => String::new(),
+        command => {
+            let absent = if info.command.contains("{pod}") { "Pod" } else { "target" };
+            format!(", or `{command}` if the evidence names no {absent}")
+        }
+    }
 }
 
 /// The line that lists the settings with the thresholds; empty if there are none.
@@ -112,7 +141,9 @@ pub(super) fn runbook(info: &FindingInfo) -> String {
             .replace("{in_namespace}", " -n <namespace>")
             .replace("{kind}", "<kind>")
             .replace("{group}", "<group>")
-            .replace("{name}", "<name>"),
+            .replace("{name}", "<name>")
+            .replace("{pod}", " -n <operator-namespace> <pod>")
+            .replace("{target}", "<target-kind> <target> -n <namespace>"),
         advice = info.advice,
     )
 }

@@ -53,6 +53,10 @@ loopwatch serves these metrics at `/metrics`, in this order, in the Prometheus t
   `--object-series=all`, it also exports the metrics under \"Every object\", for all objects and without a limit.
 - All replicas of an operator export the same objects. Merge gauges with `max without (pod, instance) (…)` and rates
   with `max without (pod, instance) (rate(…))`.
+- The label `explained` of a finding says whether the finding counts for alerts: `false` if it does, `true` if another finding explains it, and
+  `unknown` if only the loopwatch of another replica may see a cause. A finding that has counted for 15 seconds keeps `explained=\"false\"` until it closes,
+  even if another finding explains it by then, so that its alert does not end before the problem. The page, the reports and the JSON API (`explained_by`)
+  show the finding that explains it now.
 - No label value comes from free text.
 ";
 

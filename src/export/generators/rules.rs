@@ -355,7 +355,8 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
 /// Whether a finding is about a kind as a whole.
 fn is_of_kind(info: &FindingInfo) -> bool {
     let is_about_objects = !matches!(info.area, Area::Operator | Area::Process | Area::Loopwatch);
-    is_about_objects && !info.command.contains("{name}")
+    let names_one = ["{name}", "{target}"].iter().any(|part| info.command.contains(part));
+    is_about_objects && !names_one
 }
 
 /// The beginning of the title: the object that has had the finding longest, and the number of others.
@@ -385,8 +386,10 @@ fn details(info: &FindingInfo) -> String {
 
 /// The next command, with the labels of the alert and the object that has had the finding longest.
 fn command(info: &FindingInfo) -> String {
-    let command = info
-        .command
+    // Labels name no target of a reference.
+    let command = if info.command.contains("{target}") { info.otherwise } else { info.command };
+    let command = command
+        .replace("{pod}", "{in_namespace} POD")
         .replace(
             "{resource}",
             "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}",

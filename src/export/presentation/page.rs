@@ -100,21 +100,23 @@ pub(crate) fn render_object(
 
 /// Renders the list of the runbooks.
 #[must_use]
-pub(crate) fn render_runbooks() -> String {
-    frame::page("Runbooks", &Markup::default(), &runbook::list())
+pub(crate) fn render_runbooks(input: &Input) -> String {
+    let main = html! { (recording(input)) (runbook::list()) };
+    frame::page("Runbooks", &Markup::default(), &main)
 }
 
 /// Renders a runbook.
 #[must_use]
-pub(crate) fn render_runbook(runbook: &Runbook) -> String {
-    let main = runbook::runbook(runbook, PUBLISHED.docs);
+pub(crate) fn render_runbook(runbook: &Runbook, input: &Input) -> String {
+    let main = html! { (recording(input)) (runbook::runbook(runbook, PUBLISHED.docs)) };
     frame::page_below("../", runbook.name, &Markup::default(), &main)
 }
 
 /// Renders a page that says why the requested one does not exist.
 #[must_use]
-pub(crate) fn render_problem(title: &str, problem: &str) -> String {
-    frame::page(title, &Markup::default(), &object::problem(title, problem))
+pub(crate) fn render_problem(title: &str, problem: &str, input: &Input) -> String {
+    let main = html! { (recording(input)) (object::problem(title, problem)) };
+    frame::page(title, &Markup::default(), &main)
 }
 
 /// Renders a page in place of a plain text that says why a request failed. `depth` is the number of
@@ -135,7 +137,7 @@ pub(crate) fn render_objects(
     frame::page("Objects", &Markup::default(), &main)
 }
 
-/// Says that the page shows a recording, and whether it is still playing. While it is, the script
+/// Says that loopwatch shows a recording, and whether it is still playing. While it is, the script
 /// refreshes the page every second.
 fn recording(input: &Input) -> Markup {
     let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) =
@@ -153,7 +155,7 @@ fn recording(input: &Input) -> Markup {
         },
         None => html! {
             p class="recording" role="note" {
-                b { "The recording has ended." } " This page shows its last moment, "
+                b { "The recording has ended." } " loopwatch shows its last moment, "
                 (elapsed) " after it began."
             }
         },

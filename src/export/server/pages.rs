@@ -43,7 +43,7 @@ pub(super) async fn object(
 ) -> Response {
     let explanation = match api::explained(&exporter, query).await {
         Ok(explanation) => explanation,
-        Err((status, problem)) => return problem_page(status, &problem),
+        Err((status, problem)) => return problem_page(&exporter, status, &problem),
     };
     let snapshot = exporter.view.snapshot();
     let trace_id = exporter.trace_id(&explanation);
@@ -59,7 +59,9 @@ pub(super) async fn objects(
     let snapshot = exporter.view.snapshot();
     let query = match query {
         Ok(Query(query)) => query,
-        Err(rejection) => return problem_page(StatusCode::BAD_REQUEST, &rejection.body_text()),
+        Err(rejection) => {
+            return problem_page(&exporter, StatusCode::BAD_REQUEST, &rejection.body_text());
+        }
     };
     match api::sorted(&exporter, query).await {
         Ok(SortedList { filter, order, page: objects }) => {
@@ -68,17 +70,20 @@ pub(super) async fn objects(
                 page::ObjectTable { filter: &filter, query: &search, order, objects: &objects };
             html(StatusCode::OK, page::render_objects(&snapshot, &table, &exporter.input()))
         }
-        Err(problem) => problem_page(StatusCode::BAD_REQUEST, &problem),
+        Err(problem) => problem_page(&exporter, StatusCode::BAD_REQUEST, &problem),
     }
 }
 
-pub(super) async fn runbooks() -> Response {
-    html(StatusCode::OK, page::render_runbooks())
+pub(super) async fn runbooks(State(exporter): State<Arc<Exporter>>) -> Response {
+    html(StatusCode::OK, page::render_runbooks(&exporter.input()))
 }
 
-pub(super) async fn runbook(Path(name): Path<String>) -> Response {
+pub(super) async fn runbook(
+    State(exporter): State<Arc<Exporter>>,
+    Path(name): Path<String>,
+) -> Response {
     match view::runbook(&name) {
-        Some(runbook) => html(StatusCode::OK, page::render_runbook(runbook)),
+        Some(runbook) => html(StatusCode::OK, page::render_runbook(runbook, &exporter.input())),
         None => (StatusCode::NOT_FOUND, "no such runbook; see /runbooks\n").into_response(),
     }
 }
@@ -116,9 +121,9 @@ pub(super) async fn readable(response: Response, depth: usize) -> Response {
     readable
 }
 
-fn problem_page(status: StatusCode, problem: &str) -> Response {
+fn problem_page(exporter: &Exporter, status: StatusCode, problem: &str) -> Response {
     let title = if status == StatusCode::NOT_FOUND { "Not found" } else { "Invalid request" };
-    html(status, page::render_problem(title, problem))
+    html(status, page::render_problem(title, problem, &exporter.input()))
 }
 
 fn html(status: StatusCode, page: String) -> Response {

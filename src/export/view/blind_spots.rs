@@ -1,6 +1,6 @@
 //! Lists the parts of the cluster that loopwatch cannot see.
 
-use loopwatch_model::observation::{Permission, Scope, SourceId, WatchId};
+use loopwatch_model::observation::{Cause, Permission, Scope, SourceId, WatchId};
 use loopwatch_model::snapshot::{KindSummary, Snapshot, SourceSummary, WatchSummary};
 use serde::{Deserialize, Serialize};
 
@@ -13,11 +13,15 @@ pub(crate) struct BlindSpot {
 
 #[must_use]
 pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
-    let mut spots = Vec::new();
+    let (mut spots, dump) = (Vec::new(), SourceId::Dump.to_string());
     for source in snapshot.sources.iter().filter(|source| !source.up) {
-        spots.push(BlindSpot {
-            what: source_subject(snapshot, source),
-            why: failure_in_words(snapshot, source),
+        let of_dump = source.latest.as_ref().filter(|_| source.source == dump);
+        spots.push(match of_dump {
+            Some((_, places)) => unreadable_parts(places),
+            None => BlindSpot {
+                what: source_subject(snapshot, source),
+                why: failure_in_words(snapshot, source),
+            },
         });
     }
 
@@ -51,6 +55,18 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
     }
 
     spots
+}
+
+/// The parts of a dump that loopwatch cannot read. `places` has the file, the line and the reason of
+/// each.
+fn unreadable_parts(places: &str) -> BlindSpot {
+    BlindSpot {
+        what: "parts of the dump".to_owned(),
+        why: format!(
+            "loopwatch cannot read them, and reports no object as missing because of them: {places}. Correct these \
+             parts, or dump them again"
+        ),
+    }
 }
 
 /// The permissions that the account lacks, except those that the entry of a watch already names.
@@ -122,11 +138,18 @@ pub(crate) fn failure_in_words(snapshot: &Snapshot, source: &SourceSummary) -> S
     let held = snapshot.at.since(source.since);
     match &source.latest {
         Some((cause, detail)) if detail.is_empty() => {
-            format!("{} for {held}", cause.replace('_', " "))
+            format!("{} for {held}", cause_in_words(cause))
         }
-        Some((cause, detail)) => format!("{} for {held}: {detail}", cause.replace('_', " ")),
+        Some((cause, detail)) => format!("{} for {held}: {detail}", cause_in_words(cause)),
         None => format!("no observation for {held}"),
     }
+}
+
+fn cause_in_words(cause: &str) -> String {
+    if cause == Cause::Undecodable.as_str() {
+        return "responses that loopwatch cannot read".to_owned();
+    }
+    cause.replace('_', " ")
 }
 
 fn source_subject(snapshot: &Snapshot, source: &SourceSummary) -> String {
@@ -188,6 +211,25 @@ mod tests {
                 "events in namespace team-b – the account may not list them",
                 "2 phases – dropped because a limit was reached",
             ]
+        );
+    }
+
+    #[test]
+    fn unreadable_parts_of_a_dump_are_named_with_their_places() {
+        let mut snapshot = sample().snapshot;
+        let source =
+            snapshot.sources.iter_mut().find(|source| !source.up).expect("a failing source");
+        source.source = SourceId::Dump.to_string();
+        source.latest = Some((Cause::Undecodable.as_str().into(), "a.yaml, line 4: [".into()));
+
+        assert_eq!(
+            blind_spots(&snapshot)[0],
+            BlindSpot {
+                what: "parts of the dump".to_owned(),
+                why: "loopwatch cannot read them, and reports no object as missing because of them: a.yaml, line 4: [. \
+                      Correct these parts, or dump them again"
+                    .to_owned(),
+            }
         );
     }
 }

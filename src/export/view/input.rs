@@ -150,8 +150,11 @@ impl RecordingInput {
                 .first_skipped_lines
                 .iter()
                 .map(|skipped| format!("line {}: {}", skipped.line, skipped.reason));
-            let why =
-                format!("loopwatch cannot read them ({})", list(reasons, self.skipped_lines, "; "));
+            let why = format!(
+                "loopwatch cannot read them as observations, and replays the others ({}); if the file is incomplete, copy \
+                 it again",
+                list(reasons, self.skipped_lines, "; ")
+            );
 
             add(lines(self.skipped_lines), why);
         }
@@ -278,7 +281,7 @@ mod tests {
         assert_eq!(
             said,
             [
-                "7 lines of the recording: loopwatch cannot read them (line 3: expected value; and 6 more)",
+                "7 lines of the recording: loopwatch cannot read them as observations, and replays the others (line 3: expected value; and 6 more); if the file is incomplete, copy it again",
                 "2,000 lines of the recording: they are about watches that are in no list of kinds before them (widgets.example.io)",
                 "4 unknown fields of the recording: this loopwatch does not know them; loopwatch 9.9.9 recorded them (saw.applied.object.colour: 4)",
                 "1 setting of the recording: this loopwatch does not know them; loopwatch 9.9.9 recorded them (settings.moon)",

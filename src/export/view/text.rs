@@ -49,6 +49,20 @@ pub(crate) fn age(at: Timestamp, since: Timestamp) -> Span {
     Span(at.since(since).0.abs())
 }
 
+/// An instant for people, in whole seconds: `2026-01-31 12:00:00 UTC`.
+#[must_use]
+pub(crate) fn utc(at: Timestamp) -> String {
+    let text = at.to_string();
+    let whole = text.split(['.', 'Z']).next().unwrap_or_default();
+    whole.replacen('T', " ", 1) + " UTC"
+}
+
+/// How long something has lasted, and since when: `for 47m, since 2026-01-31 12:00:00 UTC`.
+#[must_use]
+pub(crate) fn lasting(at: Timestamp, since: Timestamp) -> String {
+    format!("for {}, since {}", age(at, since), utc(since))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -58,5 +72,12 @@ mod tests {
         for (number, text) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
             assert_eq!(Number(number).to_string(), text);
         }
+    }
+
+    #[test]
+    fn an_instant_is_in_whole_seconds_of_utc() {
+        let at = Timestamp::parse("2026-01-31T12:00:00.987Z").expect("a time");
+        assert_eq!(utc(at), "2026-01-31 12:00:00 UTC");
+        assert_eq!(lasting(at.after(Span::mins(47)), at), "for 47m, since 2026-01-31 12:00:00 UTC");
     }
 }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use loopwatch_model::finding::Severity;
 use loopwatch_model::snapshot::{ExplainedChange, ExplainedEvent, Explanation};
 use loopwatch_model::time::Timestamp;
 
@@ -13,6 +14,8 @@ pub(crate) struct TimelineEntry {
     /// When it happened, or when loopwatch saw it.
     pub(crate) at: Timestamp,
     pub(crate) sort: EntrySort,
+    /// The severity of the finding; `None` for other entries, and for a severity of a later release.
+    pub(crate) severity: Option<Severity>,
     pub(crate) text: String,
 }
 
@@ -99,7 +102,7 @@ fn found(event: &ExplainedEvent) -> TimelineEntry {
         let message = if message.is_empty() { String::new() } else { format!(": {message}") };
         let text = format!("Event {code} ({severity}{often}){by}{message}");
 
-        return TimelineEntry { at: *at, sort: EntrySort::Event, text };
+        return TimelineEntry { at: *at, sort: EntrySort::Event, severity: None, text };
     }
 
     let sort = match change.as_str() {
@@ -108,7 +111,8 @@ fn found(event: &ExplainedEvent) -> TimelineEntry {
         _ => EntrySort::Explained,
     };
 
-    TimelineEntry { at: *at, sort, text: format!("{code} {}", change.replace('_', " ")) }
+    let text = format!("{code} {}", change.replace('_', " "));
+    TimelineEntry { at: *at, sort, severity: Severity::named(severity), text }
 }
 
 fn changed(seen: &ExplainedChange) -> TimelineEntry {
@@ -152,7 +156,7 @@ fn changed(seen: &ExplainedChange) -> TimelineEntry {
 }
 
 fn change(at: Timestamp, text: String) -> TimelineEntry {
-    TimelineEntry { at, sort: EntrySort::Changed, text }
+    TimelineEntry { at, sort: EntrySort::Changed, severity: None, text }
 }
 
 impl fmt::Display for EntrySort {

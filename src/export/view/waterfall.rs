@@ -1,7 +1,8 @@
 //! The last piece of work on one object as bars over time: from the spec change, the regression or
 //! the deletion that began it, to its end or until now.
 
-use loopwatch_model::snapshot::{ExplainedChange, ExplainedNode, Explanation};
+use loopwatch_model::finding::Severity;
+use loopwatch_model::snapshot::{ExplainedChange, ExplainedEvent, ExplainedNode, Explanation};
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::text::capitalised;
@@ -43,6 +44,9 @@ pub(crate) enum Tone {
     /// A condition that is not true.
     Hollow,
     Good,
+    /// An info finding.
+    Informs,
+    Warns,
     Bad,
 }
 
@@ -219,7 +223,8 @@ impl Period<'_> {
             let object = &node.object;
             let is_at_rest = matches!(object.state.as_str(), "converged" | "finished");
             let tone = match object.state.as_str() {
-                "failed" | "overdue" => Tone::Bad,
+                "failed" => Tone::Bad,
+                "overdue" => Tone::Warns,
                 _ if is_at_rest => Tone::Good,
                 _ => Tone::Waits,
             };
@@ -243,39 +248,47 @@ impl Period<'_> {
     /// The findings that were open in the period. The opening of an early one may be forgotten.
     fn findings(&self) -> Vec<Lane> {
         let mut lanes: Vec<Lane> = Vec::new();
-        let mut open: Vec<(&str, Timestamp)> = Vec::new();
-        let mut add = |code: &str, from: Timestamp, to: Timestamp| {
-            let Some(bar) = self.bar((from, to), Tone::Bad, "open".to_owned()) else { return };
-            if let Some(lane) = lanes.iter_mut().find(|lane| lane.label == code) {
+        let mut open: Vec<&ExplainedEvent> = Vec::new();
+        let mut add = |opened: &ExplainedEvent, to: Timestamp| {
+            let tone = tone_of(&opened.severity);
+            let Some(bar) = self.bar((opened.at, to), tone, "open".to_owned()) else { return };
+            if let Some(lane) = lanes.iter_mut().find(|lane| lane.label == opened.code) {
                 lane.bars.push(bar);
             } else if lanes.len() < MAX_LANES {
-                lanes.push(Lane { label: code.to_owned(), bars: vec![bar] });
+                lanes.push(Lane { label: opened.code.clone(), bars: vec![bar] });
             }
         };
 
         for event in &self.explanation.timeline {
-            let known = open.iter().position(|(code, _)| *code == event.code);
+            let known = open.iter().position(|opened| opened.code == event.code);
             match (event.change.as_str(), known) {
-                ("opened", None) => open.push((&event.code, event.at)),
-                ("closed", Some(index)) => {
-                    let (code, opened) = open.swap_remove(index);
-                    add(code, opened, event.at);
-                }
+                ("opened", None) => open.push(event),
+                ("closed", Some(index)) => add(open.swap_remove(index), event.at),
                 _ => {}
             }
         }
 
-        open.into_iter().for_each(|(code, opened)| add(code, opened, self.to));
+        open.into_iter().for_each(|opened| add(opened, self.to));
         lanes
     }
 
     fn events(&self) -> Lane {
         let events = self.explanation.timeline.iter().filter(|event| event.change == "event");
         let bars = events.filter_map(|event| {
-            let tone = if event.severity == "warning" { Tone::Bad } else { Tone::Plain };
+            let tone = if event.severity == "warning" { Tone::Warns } else { Tone::Plain };
             self.bar((event.at, event.at), tone, format!("{}: {}", event.code, event.message))
         });
         Lane { label: "Events".to_owned(), bars: bars.collect() }
+    }
+}
+
+/// The colour of a finding. A later release may have severities that this one does not know.
+fn tone_of(severity: &str) -> Tone {
+    match Severity::named(severity) {
+        Some(Severity::Critical) => Tone::Bad,
+        Some(Severity::Warning) => Tone::Warns,
+        Some(Severity::Info) => Tone::Informs,
+        None => Tone::Plain,
     }
 }
 

@@ -13,10 +13,7 @@ pub(super) struct Age(pub(super) Timestamp, pub(super) Timestamp);
 
 impl Render for UtcTime {
     fn render(&self) -> Markup {
-        let text = self.0.to_string();
-        let whole = text.split(['.', 'Z']).next().unwrap_or_default();
-        let shown = whole.replacen('T', " ", 1) + " UTC";
-        html! { time datetime=(text) { (shown) } }
+        html! { time datetime=(self.0.to_string()) { (view::utc(self.0)) } }
     }
 }
 

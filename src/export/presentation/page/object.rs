@@ -6,14 +6,14 @@ mod family; // its owners and children, as a list
 mod tables; // its conditions, finalizers and writers
 
 use loopwatch_model::snapshot::{ExplainedObject, Explanation, Health, Snapshot};
-use maud::{Markup, display, html};
+use maud::{Markup, html};
 
 use super::findings::{Cards, Labels};
 use super::link::{Plain, objects_of_kind};
 use super::markup::{Age, UtcTime, ago, beyond, section, state};
 use crate::export::view::{
-    BlindSpot, Doubt, Findings, Number, ObjectName, OverallHealth, capitalised, group_parameter,
-    grouped_findings, obligation_in_words, reason_in_words, timeline_entries,
+    BlindSpot, Doubt, Findings, Number, ObjectName, OverallHealth, TimelineEntry, capitalised,
+    group_parameter, grouped_findings, obligation_in_words, reason_in_words, timeline_entries,
 };
 
 /// Maximum number of timeline entries shown, newest first.
@@ -187,7 +187,7 @@ fn timeline(explanation: &Explanation) -> Markup {
         (waterfall::bars(explanation))
         ol class="timeline" {
             @for entry in entries.iter().rev().take(ENTRIES) {
-                li class=(display(entry.sort)) data-find {
+                li class=(classes(entry)) data-find {
                     (UtcTime(entry.at)) " "
                     span class="age" { (ago(explanation.at, entry.at)) } " "
                     span class="what" { (entry.text) }
@@ -199,6 +199,14 @@ fn timeline(explanation: &Explanation) -> Markup {
         }
     };
     section("timeline", "Timeline", &content)
+}
+
+/// The sort of an entry, and the severity of its finding.
+fn classes(entry: &TimelineEntry) -> String {
+    match entry.severity {
+        Some(severity) => format!("{} {}", entry.sort, severity.as_str()),
+        None => entry.sort.to_string(),
+    }
 }
 
 #[cfg(test)]

@@ -64,6 +64,10 @@ impl Rewriter<'_> {
                 target.map(link).map(Event::Start).into_iter().collect()
             }
             Event::End(TagEnd::Link) if !self.is_linked => Vec::new(),
+            // On a narrow screen, a row takes several lines, so that no word breaks.
+            Event::Start(Tag::Table(_)) => {
+                vec![Event::Html(CowStr::Borrowed("<table class=\"stacked\">"))]
+            }
             other => vec![other],
         }
     }
@@ -92,6 +96,7 @@ fn lines(text: &str) -> Vec<Event<'static>> {
 mod tests {
     use super::*;
     use crate::export::presentation::page::{frame::finished, render_runbook};
+    use crate::export::view::Input;
 
     #[test]
     fn markdown_becomes_html_and_html_becomes_text() {
@@ -105,6 +110,14 @@ mod tests {
             finished(PreEscaped(page)).contains("first &lt;a&gt;&#10;  second&#10;</code></pre>"),
             "lines stay apart"
         );
+    }
+
+    #[test]
+    fn the_rows_of_a_table_stack_on_a_narrow_screen() {
+        let page = rendered("| output | cause |\n|---|---|\n| `a` | b |\n", None);
+
+        assert!(page.starts_with("<table class=\"stacked\"><thead><tr><th>output</th>"), "{page}");
+        assert!(page.ends_with("<td>b</td></tr>\n</tbody></table>\n"), "{page}");
     }
 
     #[test]
@@ -125,7 +138,7 @@ mod tests {
     #[test]
     fn every_runbook_is_a_page() {
         for runbook in all_runbooks() {
-            let page = render_runbook(runbook);
+            let page = render_runbook(runbook, &Input::default());
             let commands = runbook.text.matches("```").count() / 2;
 
             assert!(page.contains(&format!("<h1>{}</h1>", runbook.name)), "{page}");

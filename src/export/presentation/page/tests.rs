@@ -5,6 +5,7 @@ use loopwatch_model::time::Timestamp;
 
 use super::*;
 use crate::export::sample::{empty, healthy, sample};
+use crate::export::view::all_runbooks;
 
 fn render(snapshot: &Snapshot) -> String {
     super::render(snapshot, &RecentPast::default(), &Input::default(), Wish::default())
@@ -77,7 +78,13 @@ fn a_recording_says_whether_it_still_plays() {
         ObjectTable { filter: &filter, query: "", order: Default::default(), objects: &objects };
     let object = render_object(&healthy().snapshot, &Default::default(), "", &input);
 
-    for page in [render_objects(&healthy().snapshot, &table, &input), object] {
+    for page in [
+        render_objects(&healthy().snapshot, &table, &input),
+        object,
+        render_runbooks(&input),
+        render_runbook(&all_runbooks()[0], &input),
+        render_problem("Not found", "there is no such object", &input),
+    ] {
         assert!(page.contains("<b>The recording has ended.</b>"), "{page}");
     }
 }

@@ -95,10 +95,10 @@ fn events(past: &RecentPast) -> Markup {
 fn entry(now: Timestamp, event: &PastEvent) -> Markup {
     let when = html! { (UtcTime(event.at)) " " span class="age" { (Age(now, event.at)) " ago" } };
     match &event.what {
-        Happening::Finding { change, code, subject: about, .. } => {
+        Happening::Finding { change, code, severity, subject: about } => {
             let class = if matches!(*change, "opened" | "closed") { change } else { "explained" };
             html! {
-                li class=(class) data-find {
+                li class={ (class) " " (severity) } data-find {
                     (when) " "
                     span { b class="what" { (code) " " (change.replace('_', " ")) } " " (subject(about)) }
                 }

@@ -13,7 +13,7 @@ use crate::export::presentation::json;
 use crate::export::view::{
     BlindSpot, FindingGroup, Findings, FindingsByObject, Input, ObjectName, OverallHealth,
     evidence, exceptions_in_words, finding_age, kind_name, objects_in_words, reason_in_words,
-    runbook_command, step_in_words,
+    runbook_command, step_in_words, utc,
 };
 
 /// The input of the report.
@@ -131,6 +131,9 @@ impl CheckReport<'_> {
             let age = finding_age(self.snapshot, finding);
             age.map(|age| format!(" for {age}")).unwrap_or_default()
         };
+        let since = |finding: &Finding| {
+            finding_age(self.snapshot, finding).map(|_| format!(", since {}", utc(finding.since)))
+        };
         let explained = |other: &&Finding| {
             (format!("{} of {}", other.info().name, other.subject), lasting(other))
         };
@@ -139,7 +142,7 @@ impl CheckReport<'_> {
 
         FindingItem {
             subject: finding.subject.to_string(),
-            lasting: lasting(finding),
+            lasting: lasting(finding) + &since(finding).unwrap_or_default(),
             is_suspected: finding.confidence == Confidence::Suspected,
             evidence: evidence.join(", "),
             explains: explains.iter().take(SHOWN).map(explained).collect(),

@@ -10,8 +10,8 @@ use super::style::Style;
 use super::writer;
 use crate::export::presentation::json::{Explained, FindingText};
 use crate::export::view::{
-    ObjectName, age, capitalised, obligation_in_words, reason_in_words, runbook, runbook_command,
-    step_in_words, timeline_entries,
+    ObjectName, age, capitalised, lasting, obligation_in_words, reason_in_words, runbook,
+    runbook_command, step_in_words, timeline_entries, utc,
 };
 
 /// Conditions, writers, events and changes that the report shows.
@@ -71,13 +71,13 @@ fn ink(explained: &Explained) -> Ink {
 fn sentence(explanation: &Explanation) -> String {
     let Explanation { at, object, .. } = explanation;
     let since = object.terminating_since.or(object.since).filter(|since| since < at);
-    let lasting = since.map(|since| format!(" for {}", age(*at, since))).unwrap_or_default();
+    let held = since.map(|since| format!(" {}", lasting(*at, since))).unwrap_or_default();
     let why = match reason_in_words(&object.signal, &object.reason) {
         "" => String::new(),
         why => format!(": {why}"),
     };
 
-    format!("{}{lasting}{why}", ObjectName::from(object).in_full())
+    format!("{}{held}{why}", ObjectName::from(object).in_full())
 }
 
 /// The generations, the ages, and the message.
@@ -88,7 +88,7 @@ fn facts(explained: &Explained) -> Vec<String> {
     let mut facts = Vec::new();
 
     if let Some(created) = object.created {
-        facts.push(format!("created {} ago", age(*at, created)));
+        facts.push(format!("created {} ago ({})", age(*at, created), utc(created)));
     }
 
     match (generation, observed_generation) {
@@ -138,7 +138,7 @@ fn condition_text(at: Timestamp, condition: &ExplainedCondition) -> String {
     let status = capitalised(&condition.status); // as in Kubernetes
     let mut text = format!("{}={status}", condition.r#type);
     if let Some(since) = condition.changed {
-        text.push_str(&format!(" for {}", age(at, since)));
+        text.push_str(&format!(" {}", lasting(at, since)));
     }
 
     if !condition.reason.is_empty() {
@@ -222,10 +222,9 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
     let because =
         if finding.explained_by.is_some() { ", explained by another finding" } else { "" };
     let (severity, code) = (finding.severity.to_uppercase(), &finding.code);
-    let lasting = age(at, finding.since);
+    let held = lasting(at, finding.since);
     let (summary, advice) = (&finding.summary, &finding.advice);
-    let text =
-        format!("{severity} {code}{whose} for {lasting}{suspected}{because}: {summary}. {advice}");
+    let text = format!("{severity} {code}{whose} {held}{suspected}{because}: {summary}. {advice}");
 
     let command = (!finding.command.is_empty()).then(|| finding.command.clone());
     // The server may be a later release, with findings that this one does not know.
@@ -251,7 +250,9 @@ fn history(explanation: &Explanation) -> Vec<String> {
     let earlier = all.len().saturating_sub(SHOWN);
     let mut lines: Vec<String> = all
         .drain(earlier..)
-        .map(|entry| format!("{} ago: {}", age(explanation.at, entry.at), entry.text))
+        .map(|entry| {
+            format!("{} ({} ago): {}", utc(entry.at), age(explanation.at, entry.at), entry.text)
+        })
         .collect();
 
     if earlier > 0 {

@@ -44,6 +44,26 @@ fn the_page_of_an_object_shows_everything_that_explain_knows() {
 }
 
 #[test]
+fn an_opened_finding_has_the_colour_of_its_severity() {
+    let mut explanation = sample::explanation();
+    explanation.timeline[0].severity = "info".to_owned();
+    let mut critical = explanation.timeline[0].clone();
+    (critical.code, critical.severity) = ("Unacknowledged".to_owned(), "critical".to_owned());
+    explanation.timeline.push(critical);
+
+    let page = page_of(&explanation);
+    for expected in [
+        "<li class=\"opened info\" ",
+        "<li class=\"opened critical\" ",
+        "<svg class=\"informs\" ",
+        "<svg class=\"bad\" ",
+        "<li class=\"event\" ",
+    ] {
+        assert!(page.contains(expected), "{expected:?} is missing: {page}");
+    }
+}
+
+#[test]
 fn a_converged_object_has_only_the_sections_that_it_needs() {
     let mut explanation = Explanation { at: sample::now(), ..Explanation::default() };
     (explanation.object.kind, explanation.object.name) = ("Widget".to_owned(), "web".to_owned());
@@ -162,7 +182,9 @@ fn hostile_text_about_an_object_is_escaped() {
     assert_ne!(node, explanation.children[0].object);
 
     let traced = render_object(&sample().snapshot, &explanation, EVIL, &Input::default());
-    for page in [page_of(&explanation), traced, render_problem("Not found", EVIL)] {
+    for page in
+        [page_of(&explanation), traced, render_problem("Not found", EVIL, &Input::default())]
+    {
         assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
         assert!(!page.contains('\u{7}'));
     }

@@ -13,6 +13,10 @@ const MAX_TICKS: i64 = 5;
 /// The narrowest bar that has its text inside, as a share of the width.
 const ROOM_FOR_TEXT: f64 = 0.08;
 
+/// The share of the width after which a label ends at its tick instead of beginning there: the rest
+/// of a narrow screen has no room for it.
+const ENDS_AT: f64 = 0.84;
+
 /// The steps between two ticks, in seconds.
 const STEPS: [i64; 22] = [
     1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1_800, 3_600, 7_200, 10_800, 21_600, 43_200,
@@ -59,7 +63,8 @@ fn drawn(waterfall: &Waterfall, bar: &Bar) -> Markup {
     }
 }
 
-/// The time since the cause, in round steps.
+/// The time since the cause, in round steps. On a narrow screen, the labels of every other tick are
+/// hidden, because they would overlap.
 fn axis(waterfall: &Waterfall) -> Markup {
     let (began, length) = (waterfall.cause.0, waterfall.to.since(waterfall.cause.0).0);
     let fits = |step: &&i64| length / (**step * 1_000) <= MAX_TICKS;
@@ -70,12 +75,12 @@ fn axis(waterfall: &Waterfall) -> Markup {
         div class="lane axis" aria-hidden="true" {
             span {}
             svg {
-                @for tick in ticks {
+                @for (number, tick) in ticks.enumerate() {
                     @let x = place(waterfall, began.after(tick));
+                    @let anchor = if x > ENDS_AT { "end" } else { "start" };
                     line x1=(percent(x)) x2=(percent(x)) y2="5" {}
-                    text x=(percent(x)) y="17" text-anchor=(if x > 0.9 { "end" } else { "start" }) {
-                        "+" (tick)
-                    }
+                    text class=[(number % 2 == 1).then_some("odd")] x=(percent(x)) y="17"
+                        text-anchor=(anchor) { "+" (tick) }
                 }
             }
         }
@@ -106,6 +111,8 @@ const fn class(tone: Tone) -> &'static str {
         Tone::Plain => "plain",
         Tone::Hollow => "hollow",
         Tone::Good => "good",
+        Tone::Informs => "informs",
+        Tone::Warns => "warns",
         Tone::Bad => "bad",
     }
 }

@@ -72,6 +72,7 @@ fn the_charts_and_the_events_of_the_last_hours_are_shown() {
         "Vertical lines mark new revisions of the operator.",
         "<b class=\"what\">operator changed its leader</b> <bdi>lease-a</bdi> <small>op-1 no longer leads</small>",
         "name=web\"><span class=\"kind\">Widget</span>",
+        "<li class=\"opened warning\" ",
     ] {
         assert!(page.contains(expected), "{expected:?} is missing: {page}");
     }
