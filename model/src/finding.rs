@@ -181,9 +181,8 @@ impl Finding {
     pub fn command(&self) -> String {
         let FindingInfo { command, otherwise, .. } = self.info();
         let known = [("{pod}", self.pod()), ("{target}", self.target())];
-        let is_unknown = |(name, value): &(&str, Option<String>)| {
-            value.is_none() && command.contains(*name)
-        };
+        let is_unknown =
+            |(name, value): &(&str, Option<String>)| value.is_none() && command.contains(*name);
 
         match known.iter().any(is_unknown) {
             true => self.subject.fill(otherwise, &known),
@@ -348,8 +347,7 @@ impl Subject {
             ("{group}", shell_word(self.group())),
             ("{name}", shell_word(self.name())),
         ];
-        let known =
-            known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
+        let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
         let values: Vec<(&str, &str)> =
             values.iter().map(|(name, value)| (*name, value.as_str())).chain(known).collect();
 
@@ -447,7 +445,8 @@ mod tests {
     fn names_that_look_like_placeholders_do_not_leave_their_quotes() {
         let (group, kind, namespace) = (String::new(), "Widget".to_owned(), "{name}".to_owned());
         let subject = Subject::Object { group, kind, namespace, name: "; reboot".to_owned() };
-        let command = subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'", &[]);
+        let command =
+            subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'", &[]);
 
         assert_eq!(command, "kubectl get Widget -n '{name}' '; reboot' -o jsonpath='{.x}'");
     }

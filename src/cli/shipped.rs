@@ -124,14 +124,17 @@ mod tests {
         for alert in alerts {
             match named(alert) {
                 Ok(runbook) => assert_eq!(format!("Loopwatch{}", runbook.name), alert),
-                Err(problem) => assert!(alert == TICKET && problem.contains("`finding`"), "{alert}"),
+                Err(problem) => {
+                    assert!(alert == TICKET && problem.contains("`finding`"), "{alert}")
+                }
             }
         }
 
         assert_eq!(named("operatordown").map(|it| it.name), Ok("OperatorDown"));
         assert_eq!(
             named("LoopwatchOperatrDown").map(|it| it.name),
-            Err("there is no runbook \"LoopwatchOperatrDown\"; did you mean OperatorDown?".to_owned())
+            Err("there is no runbook \"LoopwatchOperatrDown\"; did you mean OperatorDown?"
+                .to_owned())
         );
         assert_eq!(named("xyz").map(|it| it.name), Err("there is no runbook \"xyz\"".to_owned()));
     }

@@ -66,8 +66,12 @@ fn findings_table() -> String {
 
         let name = info.name;
         let severity = match info.alert {
-            Alert::Page => format!("critical or warning ([conditions](findings.md#{}))", name.to_lowercase()),
-            Alert::TicketUnlessMost => format!("warning or critical ([conditions](findings.md#{}))", name.to_lowercase()),
+            Alert::Page => {
+                format!("critical or warning ([conditions](findings.md#{}))", name.to_lowercase())
+            }
+            Alert::TicketUnlessMost => {
+                format!("warning or critical ([conditions](findings.md#{}))", name.to_lowercase())
+            }
             Alert::Ticket | Alert::None => info.severity.as_str().to_owned(),
         };
         let _ = writeln!(

@@ -49,8 +49,7 @@ pub(in crate::cli) type OnEvent = Box<dyn FnMut(&FindingEvent) + Send>;
 const SPEEDS: (f64, f64) = (0.01, 1e6);
 
 /// Tells the user that nothing more happens, and what remains.
-const ENDED: &str =
-    "The recording has ended. The page shows its last moment until you stop loopwatch with Ctrl-C.\n";
+const ENDED: &str = "The recording has ended. The page shows its last moment until you stop loopwatch with Ctrl-C.\n";
 
 /// The longest time between two steps.
 const STEP: Duration = Duration::from_millis(100);

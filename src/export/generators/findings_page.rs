@@ -59,7 +59,9 @@ pub(super) fn findings() -> String {
 fn severity(info: &FindingInfo) -> String {
     let own = info.severity.as_str();
     match info.alert {
-        Alert::Page => format!("{own} {}; otherwise {}", info.critical_only, Severity::Warning.as_str()),
+        Alert::Page => {
+            format!("{own} {}; otherwise {}", info.critical_only, Severity::Warning.as_str())
+        }
         Alert::TicketUnlessMost => format!(
             "{own}; {} if at least `page_percent` of the objects of a kind, and at least `page_objects`, have had the finding \
              for `page_after`",

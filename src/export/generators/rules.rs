@@ -387,8 +387,7 @@ fn details(info: &FindingInfo) -> String {
 /// The next command, with the labels of the alert and the object that has had the finding longest.
 fn command(info: &FindingInfo) -> String {
     // Labels name no target of a reference.
-    let command =
-        if info.command.contains("{target}") { info.otherwise } else { info.command };
+    let command = if info.command.contains("{target}") { info.otherwise } else { info.command };
     let command = command
         .replace("{pod}", "{in_namespace} POD")
         .replace(

@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn unreadable_parts_of_a_dump_are_named_with_their_places() {
         let mut snapshot = sample().snapshot;
-        let source = snapshot.sources.iter_mut().find(|source| !source.up).expect("a failing source");
+        let source =
+            snapshot.sources.iter_mut().find(|source| !source.up).expect("a failing source");
         source.source = SourceId::Dump.to_string();
         source.latest = Some((Cause::Undecodable.as_str().into(), "a.yaml, line 4: [".into()));
 

@@ -162,11 +162,8 @@ mod tests {
         let mut objects = ObservedObjects::default();
         let began = |epoch| Observation::ListBegan { watch: watch.clone(), epoch };
         let listed = |object| Observation::Listed { watch: watch.clone(), object };
-        let ended = |epoch| Observation::ListEnded {
-            watch: watch.clone(),
-            epoch,
-            version: String::new(),
-        };
+        let ended =
+            |epoch| Observation::ListEnded { watch: watch.clone(), epoch, version: String::new() };
         for observation in [
             Observation::KindsDiscovered(vec![kind]),
             began(1),

@@ -12,8 +12,8 @@ use super::findings::{Cards, Labels};
 use super::link::{Plain, objects_of_kind};
 use super::markup::{Age, UtcTime, ago, beyond, section, state};
 use crate::export::view::{
-    BlindSpot, Findings, Number, ObjectName, OverallHealth, TimelineEntry, capitalised, group_parameter,
-    grouped_findings, obligation_in_words, reason_in_words, timeline_entries,
+    BlindSpot, Findings, Number, ObjectName, OverallHealth, TimelineEntry, capitalised,
+    group_parameter, grouped_findings, obligation_in_words, reason_in_words, timeline_entries,
 };
 
 /// Maximum number of timeline entries shown, newest first.

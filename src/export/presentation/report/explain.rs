@@ -223,8 +223,7 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
     let (severity, code) = (finding.severity.to_uppercase(), &finding.code);
     let held = lasting(at, finding.since);
     let (summary, advice) = (&finding.summary, &finding.advice);
-    let text =
-        format!("{severity} {code}{whose} {held}{suspected}{because}: {summary}. {advice}");
+    let text = format!("{severity} {code}{whose} {held}{suspected}{because}: {summary}. {advice}");
 
     let command = (!finding.command.is_empty()).then(|| finding.command.clone());
     // The server may be a later release, with findings that this one does not know.

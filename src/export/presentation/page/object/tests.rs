@@ -182,7 +182,9 @@ fn hostile_text_about_an_object_is_escaped() {
     assert_ne!(node, explanation.children[0].object);
 
     let traced = render_object(&sample().snapshot, &explanation, EVIL, &Input::default());
-    for page in [page_of(&explanation), traced, render_problem("Not found", EVIL, &Input::default())] {
+    for page in
+        [page_of(&explanation), traced, render_problem("Not found", EVIL, &Input::default())]
+    {
         assert!(!page.contains("<script>") && !page.contains('\u{202e}'), "{page}");
         assert!(!page.contains('\u{7}'));
     }
