@@ -93,7 +93,7 @@ async fn a_chosen_finding_reaches_the_webhook() {
     let pumping =
         tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
 
-    feed.invalid(SourceId::Config, vec!["deadline: no duration".to_owned()])
+    feed.invalid(SourceId::Config, "deadline: no duration".to_owned())
         .await
         .expect("the pump runs");
     let body = receiver.received(1).await.remove(0).1;

@@ -333,8 +333,9 @@ async fn a_full_queue_drops_the_oldest_events() {
 
     assert_eq!(sender.count(SendResult::Dropped), 5);
 
-    let first = lock(&sender.notifier.0.queue).waiting.front().map(|waiting| waiting.event.id);
-    assert_eq!(first, Some(ReferenceEventId(6)));
+    let queue = lock(&sender.notifier.0.queue);
+    let first = queue.waiting.front().map(|waiting| &waiting.event);
+    assert!(matches!(first, Some(Event::Reference(event)) if event.id == ReferenceEventId(6)));
 }
 
 #[tokio::test]
@@ -346,8 +347,8 @@ async fn only_the_leader_sends() {
         let lease = LeaseView { holder: holder.to_owned(), ..LeaseView::default() };
         LeaderElection { leases: vec![lease], stands_by: false }
     };
-    sender.notifier.push(vec![event(1)], &held_by("operator-7c9d5b8f6-aaaaa_1"));
-    sender.notifier.push(vec![event(2)], &held_by("operator-7c9d5b8f6-x2x4z_1"));
+    sender.notifier.push(vec![Event::Reference(event(1))], &held_by("operator-7c9d5b8f6-aaaaa_1"));
+    sender.notifier.push(vec![Event::Reference(event(2))], &held_by("operator-7c9d5b8f6-x2x4z_1"));
 
     assert_eq!(
         receiver.received(1).await.iter().map(id).collect::<Vec<_>>(),
