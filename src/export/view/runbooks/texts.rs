@@ -8,6 +8,7 @@ super::runbooks![
     "ConditionFlapping",
     "ConditionMalformed",
     "ConfigInvalid",
+    "CpuThrottled",
     "CrossNamespaceOwner",
     "DanglingReference",
     "DefinitionStuck",
