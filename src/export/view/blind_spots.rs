@@ -220,7 +220,7 @@ mod tests {
         let source =
             snapshot.sources.iter_mut().find(|source| !source.up).expect("a failing source");
         source.source = SourceId::Dump.to_string();
-        source.latest = Some((Cause::Undecodable.as_str().into(), "a.yaml, line 4: [".into()));
+        source.latest = Some((Cause::Undecodable.as_str(), "a.yaml, line 4: [".into()));
 
         assert_eq!(
             blind_spots(&snapshot)[0],
