@@ -136,7 +136,7 @@ mod tests {
         };
 
         assert!(help("replay").ends_with(
-            "\n  1   such findings are open at the end\n  2   loopwatch cannot read the recording\n  64  the command line is invalid"
+            "\n  1   such findings are open at the end\n  2   loopwatch cannot read the recording, or it found nothing, but could not read all of it\n  64  the command line is invalid"
         ));
         assert!(!help("explain").contains("\n  1  "));
         assert!(help("what-if").starts_with("Examples:"));
