@@ -86,7 +86,7 @@ struct WaitingEvent {
 /// A change that the webhook gets.
 #[derive(Debug)]
 pub(crate) enum Event {
-    Reference(ReferenceEvent),
+    Reference(Box<ReferenceEvent>),
     Finding(Box<FindingEvent>),
 }
 
@@ -188,8 +188,9 @@ impl Notifier {
         let mut chooser = lock(&self.0.chooser);
         let findings = findings.iter().filter(|event| chooser.chooses(event));
         let findings = findings.map(|event| Event::Finding(Box::new(event.clone())));
+        let references = references.into_iter().map(|event| Event::Reference(Box::new(event)));
 
-        references.into_iter().map(Event::Reference).chain(findings).collect()
+        references.chain(findings).collect()
     }
 
     /// Queues events if this replica leads.

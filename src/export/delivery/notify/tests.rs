@@ -44,8 +44,7 @@ impl Sender {
     }
 
     fn push(&self, numbers: std::ops::Range<u64>) {
-        self.notifier
-            .push(numbers.map(event).map(Event::Reference).collect(), &LeaderElection::default());
+        self.notifier.push(numbers.map(queued).collect(), &LeaderElection::default());
     }
 
     fn count(&self, result: SendResult) -> u64 {
@@ -93,6 +92,10 @@ fn event(number: u64) -> ReferenceEvent {
         path: "spec.tls[].secretRef".into(),
         target: name("", "Secret", "team-b", "ca"),
     }
+}
+
+fn queued(number: u64) -> Event {
+    Event::Reference(Box::new(event(number)))
 }
 
 fn id(request: &(String, String)) -> String {
@@ -200,8 +203,8 @@ async fn a_target_without_a_name_has_none() {
         target: ObjectName { name: String::new(), ..event(1).target },
         ..event(1)
     };
-    let body =
-        String::from_utf8(Notification::of(&Event::Reference(unnamed)).to_json()).expect("text");
+    let body = String::from_utf8(Notification::of(&Event::Reference(Box::new(unnamed))).to_json())
+        .expect("text");
 
     assert!(
         body.contains(r#""target":{"group":"","kind":"Secret","namespace":"team-b"}"#),
@@ -350,8 +353,8 @@ async fn only_the_leader_sends() {
         let lease = LeaseView { holder: holder.to_owned(), ..LeaseView::default() };
         LeaderElection { leases: vec![lease], stands_by: false }
     };
-    sender.notifier.push(vec![Event::Reference(event(1))], &held_by("operator-7c9d5b8f6-aaaaa_1"));
-    sender.notifier.push(vec![Event::Reference(event(2))], &held_by("operator-7c9d5b8f6-x2x4z_1"));
+    sender.notifier.push(vec![queued(1)], &held_by("operator-7c9d5b8f6-aaaaa_1"));
+    sender.notifier.push(vec![queued(2)], &held_by("operator-7c9d5b8f6-x2x4z_1"));
 
     assert_eq!(
         receiver.received(1).await.iter().map(id).collect::<Vec<_>>(),

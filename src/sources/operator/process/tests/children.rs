@@ -317,16 +317,17 @@ fn the_kernel_throttles_a_busy_process_with_a_cpu_limit_and_not_its_idle_twin() 
     busy.ask(ALLOCATE, 0); // it is ready
     group.add(busy.pid());
 
-    let mut read = |pid: u32| {
+    let pid = busy.pid();
+    let read = |reader: &mut Helper| {
         let answer = reader.ask(READ, pid);
         serde_json::from_str::<(ProcessView, String)>(&answer).expect("a sample").0
     };
     let counts = |view: &ProcessView| view.cpu_periods.zip(view.cpu_throttled_periods);
 
-    let before = read(busy.pid());
+    let before = read(&mut reader);
     assert_eq!(before.cpu_limit, Some(0.1), "{before:?}");
-    std::thread::sleep(Duration::from_millis(300));
-    let idle = read(busy.pid());
+    reader.ask(SPIN, 300); // another process, which has no limit
+    let idle = read(&mut reader);
     assert_eq!(
         counts(&idle).map(|(_, throttled)| throttled),
         counts(&before).map(|(_, throttled)| throttled),
@@ -334,7 +335,7 @@ fn the_kernel_throttles_a_busy_process_with_a_cpu_limit_and_not_its_idle_twin() 
     );
 
     busy.ask(SPIN, 1_000);
-    let after = read(busy.pid());
+    let after = read(&mut reader);
     let (periods, throttled) = counts(&after).expect("counts");
     assert!(throttled > 0 && throttled <= periods, "{after:?}");
     assert!(after.cpu_throttled_seconds > before.cpu_throttled_seconds, "{after:?}");
