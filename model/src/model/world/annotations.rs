@@ -22,6 +22,9 @@ pub const DEADLINE: &str = "loopwatch.dev/deadline";
 /// as critical.
 pub const CRITICAL: &str = "loopwatch.dev/critical";
 
+/// All of them.
+pub const ALL: [&str; 3] = [IGNORE, DEADLINE, CRITICAL];
+
 /// The maximum length of a value that a problem quotes, in bytes.
 const MAX_QUOTED: usize = 64;
 
@@ -65,8 +68,7 @@ impl Annotated {
     /// Reads the annotations that tune findings; returns `None` if there are none.
     #[must_use]
     pub fn read(annotations: &BTreeMap<String, String>) -> Option<Box<Self>> {
-        let [ignore, deadline, critical] =
-            [IGNORE, DEADLINE, CRITICAL].map(|name| annotations.get(name));
+        let [ignore, deadline, critical] = ALL.map(|name| annotations.get(name));
         if [ignore, deadline, critical].iter().all(Option::is_none) {
             return None;
         }

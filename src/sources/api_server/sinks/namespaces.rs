@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use loopwatch_model::model::annotated::{DEADLINE, IGNORE};
+use loopwatch_model::model::annotated;
 use loopwatch_model::observation::{NamespaceView, Observation, SourceId};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
@@ -94,7 +94,7 @@ impl NamespaceSink {
             mut labels,
         } = metadata;
 
-        annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
+        annotations.retain(|name, _| annotated::ALL.contains(&name.as_str()));
         let team =
             self.team_label.as_ref().and_then(|label| labels.remove(label)).unwrap_or_default();
         let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));

@@ -1,7 +1,7 @@
 //! Objects of a dump that are evidence about others: namespaces, definitions, and the leases that
 //! show the time of the dump.
 
-use loopwatch_model::model::annotated::{DEADLINE, IGNORE};
+use loopwatch_model::model::annotated;
 use loopwatch_model::observation::{DefinitionView, NamespaceView, ObjectView, Observation};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
@@ -49,7 +49,7 @@ impl Special {
         match (group, kind) {
             ("", "Namespace") => {
                 let mut annotations = object.annotations.clone();
-                annotations.retain(|name, _| [IGNORE, DEADLINE].contains(&name.as_str()));
+                annotations.retain(|name, _| annotated::ALL.contains(&name.as_str()));
 
                 let (name, conditions) = (object.key.name.clone(), object.conditions.clone());
                 let deleted = object.deleted;

@@ -11,7 +11,7 @@ use crate::sources::testing::{InProcess as _, VirtualClock};
 fn namespace(name: &str, ignore: &str) -> Vec<u8> {
     let annotations = match ignore {
         "" => json!(null),
-        ignore => json!({ IGNORE: ignore, "example.io/owner": "team" }),
+        ignore => json!({ annotated::IGNORE: ignore, "example.io/owner": "team" }),
     };
 
     json!({ "metadata": { "name": name, "resourceVersion": "7", "annotations": annotations } })
@@ -28,7 +28,7 @@ fn deleted(name: &str, version: &str) -> Vec<u8> {
 }
 
 fn seen(name: &str, ignore: &str) -> NamespaceView {
-    let annotations = [(IGNORE.to_owned(), ignore.to_owned())]
+    let annotations = [(annotated::IGNORE.to_owned(), ignore.to_owned())]
         .into_iter()
         .filter(|_| !ignore.is_empty())
         .collect();
@@ -43,6 +43,18 @@ fn list(sink: &mut NamespaceSink, objects: &[Vec<u8>]) -> Vec<Observation> {
     sink.ended(1, "7", &mut out);
 
     out
+}
+
+#[test]
+fn all_annotations_for_loopwatch_are_reported() {
+    let annotations =
+        json!({ annotated::IGNORE: "all", annotated::CRITICAL: "true", annotated::DEADLINE: "5m" });
+    let object = json!({ "metadata": { "name": "a", "annotations": annotations } }).to_string();
+    let listed = list(&mut NamespaceSink::default(), &[object.into_bytes()]);
+    let [Observation::NamespacesListed(views)] = &listed[..] else { panic!("{listed:?}") };
+
+    let lengths: Vec<usize> = views[0].annotations.values().map(String::len).collect();
+    assert_eq!(lengths, [4, 2, 3], "in the order of their names");
 }
 
 #[test]
