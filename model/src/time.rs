@@ -87,7 +87,7 @@ impl Span {
     /// Returns a duration of whole seconds.
     #[must_use]
     pub const fn secs(seconds: i64) -> Self {
-        Self(seconds * 1000)
+        Self(seconds.saturating_mul(1000))
     }
 
     /// Returns a duration of whole minutes.
@@ -207,6 +207,7 @@ mod tests {
         assert_eq!(Span::mins(90).to_string(), "1h30m");
         assert_eq!(Span::secs(100_000).to_string(), "1d3h");
         assert_eq!(Span(2_500).to_string(), "2s");
+        assert_eq!(Span::secs(i64::MAX), Span(i64::MAX), "a lease may have any duration");
 
         for invalid in ["", "10", "m", "-5s", "10 parsecs", "99999999999999999999s", "ü5s"] {
             assert!(Span::parse(invalid).is_err(), "{invalid:?} was accepted");

@@ -55,6 +55,7 @@ use self::opaque::Opaque;
 use self::shape::{AnyShape, FieldValue, MapKey, Scalar, TextField, Visit};
 use self::switches::Switches;
 use self::walk::Walk;
+pub(crate) use self::words::{cut, truncate};
 
 /// How to decode objects.
 #[derive(Clone, Copy, Debug)]

@@ -119,8 +119,13 @@ pub(super) fn is_timestamp(text: &str) -> bool {
 }
 
 /// The longest prefix of `text` with at most `max` bytes that ends at a character boundary.
-pub(super) fn cut(text: &str, max: usize) -> &str {
+pub(crate) fn cut(text: &str, max: usize) -> &str {
     if text.len() <= max { text } else { &text[..text.floor_char_boundary(max)] }
+}
+
+/// Shortens a text to at most `max` bytes.
+pub(crate) fn truncate(text: &mut String, max: usize) {
+    text.truncate(text.floor_char_boundary(max));
 }
 
 /// All words in lower case. Allocates, so callers use it for few keys.

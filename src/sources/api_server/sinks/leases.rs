@@ -13,7 +13,7 @@ use serde::de::IgnoredAny;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
-use crate::sources::decoding::{ObjectMetadata, or_default};
+use crate::sources::decoding::{ObjectMetadata, or_default, truncate};
 
 /// Turns the leases of one namespace into observations.
 pub(crate) struct LeaseSink {
@@ -23,6 +23,10 @@ pub(crate) struct LeaseSink {
     /// Whether that list had to skip a lease.
     is_incomplete: bool,
 }
+
+/// The longest identity of a holder, in bytes: the longest name of a host, and a UUID after it. The
+/// API server has no limit.
+const MAX_HOLDER: usize = 512;
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
@@ -141,10 +145,13 @@ fn decode(object: &[u8]) -> Result<(LeaseView, String), Failure> {
     let LeaseDocumentMetadata { object, managed_fields } = metadata;
     let parse = |time: Option<String>| time.and_then(|time| Timestamp::parse(&time));
     let renewals = managed_fields.into_iter().filter(ManagedFields::has_renew_time);
+    let mut holder = spec.holder_identity.unwrap_or_default();
+    truncate(&mut holder, MAX_HOLDER);
+
     let lease = LeaseView {
         namespace: object.namespace,
         name: object.name,
-        holder: spec.holder_identity.unwrap_or_default(),
+        holder,
         acquired: parse(spec.acquire_time),
         renewed: parse(spec.renew_time),
         written: renewals.filter_map(|fields| parse(fields.time)).max(),
@@ -207,6 +214,16 @@ mod tests {
         let (view, _) = decode(bare).expect("a malformed time does not fail the watch");
 
         assert_eq!((view.renewed, view.written), (None, None));
+    }
+
+    #[test]
+    fn a_long_holder_is_cut_and_a_long_duration_is_kept() {
+        let spec = serde_json::json!({ "holderIdentity": "ü".repeat(300), "leaseDurationSeconds": i64::MAX });
+        let lease = serde_json::json!({ "metadata": { "name": "a" }, "spec": spec }).to_string();
+        let (view, _) = decode(lease.as_bytes()).expect("a lease");
+
+        assert_eq!(view.holder, "ü".repeat(256));
+        assert_eq!(view.duration, Some(Span(i64::MAX)));
     }
 
     #[test]

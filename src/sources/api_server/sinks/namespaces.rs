@@ -19,10 +19,13 @@ pub(crate) use self::terminating::Terminating;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
-use crate::sources::decoding::or_default;
+use crate::sources::decoding::{or_default, truncate};
 
 /// Limit on reported namespaces. The model has a lower limit, and counts the excess.
 const MAX_REPORTED: usize = 10_000;
+
+/// The longest value of an annotation, in bytes: a list of all findings takes more than half of it.
+const MAX_ANNOTATION: usize = 2048;
 
 /// Turns events about namespaces into observations. Namespaces without annotations for loopwatch
 /// and without a team cause none, unless they are being deleted.
@@ -95,6 +98,7 @@ impl NamespaceSink {
         } = metadata;
 
         annotations.retain(|name, _| annotated::ALL.contains(&name.as_str()));
+        annotations.values_mut().for_each(|value| truncate(value, MAX_ANNOTATION));
         let team =
             self.team_label.as_ref().and_then(|label| labels.remove(label)).unwrap_or_default();
         let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));

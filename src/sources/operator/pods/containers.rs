@@ -8,6 +8,7 @@ use super::document::{
     ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState,
 };
 use super::quantity;
+use crate::sources::decoding::cut;
 
 /// A container and its status, if it has one yet.
 #[derive(Clone, Copy, Debug)]
@@ -15,6 +16,13 @@ pub(super) struct PodContainer<'a> {
     spec: &'a ContainerDocument,
     status: Option<&'a ContainerStatus>,
 }
+
+/// The longest phase, reason or identifier in the status of a Pod, in bytes. Anybody who may write
+/// the status chooses them.
+const MAX_WORD: usize = 128;
+
+/// The longest image, in bytes: the longest path, tag and digest that a registry accepts take half.
+const MAX_IMAGE: usize = 1024;
 
 /// Limit on the containers of a Pod.
 const MAX_CONTAINERS: usize = 20;
@@ -158,14 +166,14 @@ impl<'a> PodContainer<'a> {
     }
 
     pub(super) fn image(&self) -> &str {
-        &self.spec.image
+        cut(&self.spec.image, MAX_IMAGE)
     }
 
     /// The ID of the running container, without the name of the container runtime.
     pub(super) fn id(&self) -> Option<String> {
         let id = self.status?.container_id.as_str();
         let id = id.split_once("://").map_or(id, |(_, id)| id);
-        (!id.is_empty()).then(|| id.to_owned())
+        (!id.is_empty()).then(|| word(id))
     }
 
     pub(super) fn view(&self) -> ContainerView {
@@ -192,7 +200,7 @@ impl<'a> PodContainer<'a> {
             waiting: state
                 .waiting
                 .as_ref()
-                .map(|waiting| waiting.reason.clone())
+                .map(|waiting| word(&waiting.reason))
                 .unwrap_or_default(),
             restarts: status.restart_count,
             ended: terminated.map(end),
@@ -203,12 +211,17 @@ impl<'a> PodContainer<'a> {
 
 fn end(terminated: &TerminatedState) -> ContainerEnd {
     ContainerEnd {
-        reason: terminated.reason.clone(),
+        reason: word(&terminated.reason),
         exit_code: terminated.exit_code,
         message: message(&terminated.message),
         started: time(terminated.started_at.as_deref()),
         finished: time(terminated.finished_at.as_deref()),
     }
+}
+
+/// A phase, a reason or an identifier of a limited length.
+pub(super) fn word(text: &str) -> String {
+    cut(text, MAX_WORD).to_owned()
 }
 
 /// The line of a message that says most: that of a panic, or else the last one. A stack trace
@@ -217,8 +230,7 @@ fn message(text: &str) -> String {
     let lines = || text.lines().map(str::trim).filter(|line| !line.is_empty());
     let panic = lines().find(|line| is_panic(line));
     let last = panic.or_else(|| lines().next_back()).unwrap_or_default();
-    let end = last.floor_char_boundary(MAX_END_MESSAGE);
-    last[..end].to_owned()
+    cut(last, MAX_END_MESSAGE).to_owned()
 }
 
 /// Whether a program in Go or Rust ends with such a line.

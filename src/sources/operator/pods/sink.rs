@@ -139,8 +139,8 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
         own,
         created: containers::time(creation_timestamp.as_deref()),
         deleted: containers::time(deletion_timestamp.as_deref()),
-        phase: status.phase.clone(),
-        reason: status.reason.clone(),
+        phase: containers::word(&status.phase),
+        reason: containers::word(&status.reason),
         revision,
         containers: of_operator.iter().map(containers::PodContainer::view).collect(),
         helpers: containers::helpers(pod, container)

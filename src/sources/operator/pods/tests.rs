@@ -282,6 +282,24 @@ fn odd_pods_are_read() {
 }
 
 #[test]
+fn long_words_in_a_status_are_cut() {
+    let long = "w".repeat(300);
+    let state = json!({ "waiting": { "reason": long } });
+    let ended = json!({ "terminated": { "reason": long } });
+    let status = json!({ "phase": long, "reason": long, "containerStatuses": [
+        { "name": "a", "containerID": format!("containerd://{long}"), "state": state, "lastState": ended }] });
+    let spec = json!({ "containers": [{ "name": "a", "image": long.repeat(10) }] });
+    let (view, target) = seen(&json!({ "spec": spec, "status": status }), None);
+
+    let container = &view.containers[0];
+    let ended = container.ended.as_ref().expect("an end");
+    let words = [&view.phase, &view.reason, &container.waiting, &ended.reason];
+    assert!(words.iter().all(|word| word.len() == 128), "{view:?}");
+    assert_eq!(view.revision.image.len(), 1024);
+    assert_eq!(target.map(|target| target.container_ids[0].len()), Some(128));
+}
+
+#[test]
 fn the_owner_names_the_workload() {
     let of = |owner: Value, labels: Value| {
         let metadata = json!({ "name": "p", "labels": labels, "ownerReferences": owner });

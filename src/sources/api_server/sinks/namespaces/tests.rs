@@ -46,15 +46,16 @@ fn list(sink: &mut NamespaceSink, objects: &[Vec<u8>]) -> Vec<Observation> {
 }
 
 #[test]
-fn all_annotations_for_loopwatch_are_reported() {
+fn all_annotations_for_loopwatch_are_reported_and_long_ones_cut() {
+    let long = "Overdue,".repeat(1_000);
     let annotations =
-        json!({ annotated::IGNORE: "all", annotated::CRITICAL: "true", annotated::DEADLINE: "5m" });
+        json!({ annotated::IGNORE: long, annotated::CRITICAL: "true", annotated::DEADLINE: "5m" });
     let object = json!({ "metadata": { "name": "a", "annotations": annotations } }).to_string();
     let listed = list(&mut NamespaceSink::default(), &[object.into_bytes()]);
     let [Observation::NamespacesListed(views)] = &listed[..] else { panic!("{listed:?}") };
 
     let lengths: Vec<usize> = views[0].annotations.values().map(String::len).collect();
-    assert_eq!(lengths, [4, 2, 3], "in the order of their names");
+    assert_eq!(lengths, [4, 2, MAX_ANNOTATION], "in the order of their names");
 }
 
 #[test]
