@@ -59,10 +59,11 @@ pub(super) fn documents(text: &str) -> Vec<(usize, &str)> {
     let mut documents = Vec::new();
     let (mut start, mut start_line, mut offset) = (0, 1, 0);
     for (number, line) in text.split_inclusive('\n').enumerate() {
-        let separates = line.trim_end() == "---" || line.starts_with("--- ");
-        if separates {
+        if let Some(rest) = after_separator(line) {
             documents.push((start_line, &text[start..offset]));
-            (start, start_line) = (offset + line.len(), number + 2);
+            let begins_here = !rest.trim().is_empty();
+            start = offset + line.len() - if begins_here { rest.len() } else { 0 };
+            start_line = number + if begins_here { 1 } else { 2 };
         }
 
         offset += line.len();
@@ -71,6 +72,12 @@ pub(super) fn documents(text: &str) -> Vec<(usize, &str)> {
     documents.push((start_line, &text[start..]));
     documents.retain(|(_, document)| !document.trim().is_empty());
     documents
+}
+
+/// The rest of a line that separates documents. The next document may begin there.
+fn after_separator(line: &str) -> Option<&str> {
+    line.strip_prefix("---")
+        .filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t', '\r', '\n']))
 }
 
 /// The files of a folder and of the folders in it that may hold objects.

@@ -55,6 +55,21 @@ fn problems_are_reported_and_the_rest_is_read() {
 }
 
 #[test]
+fn a_document_may_begin_on_the_line_of_its_separator() {
+    let dump = read(
+        "--- {kind: W, metadata: {name: a}}\n---\tkind\n---\r\nkind: W\nmetadata: {name: b}\n--- # c\nkind: W\nmetadata: {name: c}\n",
+    );
+
+    let names: Vec<&str> = dump.objects().map(|object| object.key.name.as_str()).collect();
+    assert_eq!(names, ["a", "b", "c"], "{:?}", dump.problems);
+    assert!(
+        matches!(&dump.problems[..], [one] if one.contains("at line 2")),
+        "{:?}",
+        dump.problems
+    );
+}
+
+#[test]
 fn many_problems_are_counted_and_take_no_time_each() {
     let items = ["1"; 200_000].join(",\n");
     let dump = read(&format!(
