@@ -9,7 +9,7 @@
 use std::time::Duration;
 
 use loopwatch_model::observation::{Cause, Observation, ProcessView, SourceId};
-use loopwatch_model::time::Timestamp;
+use loopwatch_model::time::{Span, Timestamp};
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{sleep_until, timeout};
@@ -90,6 +90,10 @@ const WITHIN: Duration = Duration::from_secs(5);
 /// Possible difference between two computations of the same start, in milliseconds. A larger one
 /// shows that the clock was set.
 const SAME_START_MS: u64 = 2_000;
+
+/// How much later than the observation of a process its start may be. The clock of the node may be
+/// ahead of that of the API server.
+const MAX_SKEW: Span = Span::hours(24);
 
 /// The instance of a process that runs outside of a Pod and has no metrics.
 const LOCAL: &str = "localhost";
@@ -327,7 +331,9 @@ impl ProcessReader {
             Some(millis(booted + start))
         };
 
-        let started = Timestamp(by_age.or_else(by_clock).unwrap_or(now.0));
+        let is_possible = |at: &i64| (0..=now.after(MAX_SKEW).0).contains(at);
+        let started = by_age.or_else(by_clock).filter(is_possible).unwrap_or(now.0);
+        let started = Timestamp(started);
         match before.filter(|before| before.process == process) {
             Some(before) if before.started.0.abs_diff(started.0) <= SAME_START_MS => before.started,
             _ => started,

@@ -177,7 +177,10 @@ fn by_exclusion(proc: &Proc, containers: &Containers) -> ProcessSearch {
         [] => ProcessSearch::Nothing,
         [only] => ProcessSearch::Process(only.identity()),
         _ => {
-            let name = |main: &&ForeignProcess| format!("{} ({})", main.stat.command, main.pid);
+            // A program may give itself a name with any characters.
+            let name = |main: &&ForeignProcess| {
+                format!("{} ({})", main.stat.command.escape_debug(), main.pid)
+            };
             let names: Vec<String> = main.iter().take(NAMED).map(name).collect();
             ProcessSearch::Ambiguous(format!(
                 "{} containers may be the operator's: {}",

@@ -192,6 +192,19 @@ fn restarts_are_followed_and_a_clock_step_is_none() {
 }
 
 #[test]
+fn a_start_that_no_clock_can_show_is_unknown() {
+    for (stat, uptime) in [("btime -1e300\n", "x\n"), ("btime NaN\n", "1e300\n")] {
+        let fake = FakeProc::pod();
+        fake.process(7, "manager", 0, 20_000, OPERATOR);
+        fake.write("stat", stat);
+        fake.write("uptime", uptime);
+
+        let view = fake.reader(&watch::Sender::default()).read(NOW).seen.expect("a process");
+        assert_eq!(view.started, Some(NOW), "{stat:?} {uptime:?}");
+    }
+}
+
+#[test]
 fn a_process_that_nobody_has_waited_for_has_ended() {
     let fake = FakeProc::pod();
     fake.process(7, "manager", 0, 20_000, OPERATOR);

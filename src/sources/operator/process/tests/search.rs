@@ -65,6 +65,12 @@ fn several_containers_are_told_apart_by_the_start_in_the_metrics() {
     };
 
     assert_eq!(why, "2 containers may be the operator's: manager (7), helper (8)");
+    fake.process(8, "\u{1b}[31m", 0, 20_050, OTHER);
+    let ProcessSearch::Ambiguous(why) = search(&fake, &OperatorClue::default()) else {
+        panic!("not clear")
+    };
+
+    assert!(why.ends_with(r"\u{1b}[31m (8)"), "{why}");
     assert_eq!(search(&fake, &started(200.0)), process(7, 20_000));
     assert_eq!(search(&fake, &started(200.5)), process(8, 20_050));
 
