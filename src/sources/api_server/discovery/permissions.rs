@@ -22,12 +22,18 @@ pub(crate) struct Rules {
 /// The verbs that a rule for all verbs stands for, as far as operators use them.
 const USUAL_VERBS: [&str; 7] = ["get", "list", "watch", "create", "update", "patch", "delete"];
 
+/// Maximum number of permissions that the rules of a namespace may list. A rule lists one for each
+/// combination of its verbs, groups and resources, so a role of a megabyte could list more than fit
+/// into memory. The largest roles of operators list a tenth.
+const MOST_LISTED: usize = 20_000;
+
 /// Maximum number of excess permissions to report: enough to show the problem.
 const MOST_EXCESS: usize = 50;
 
 impl Rules {
     pub(crate) fn new(mut rules: Vec<ResourceRule>, incomplete: bool) -> Self {
         rules.retain(|rule| names(&rule.resource_names).is_empty());
+        let fits = keep_small(&mut rules);
 
         // The API server lists rules in any order, and repeats those that several roles grant.
         let content = |rule: &ResourceRule| {
@@ -36,7 +42,7 @@ impl Rules {
         rules.sort_by_key(content);
         rules.dedup_by_key(|rule| content(rule));
 
-        Self { rules, incomplete }
+        Self { rules, incomplete: incomplete || !fits }
     }
 
     /// Whether these rules grant anything beyond those of `other`.
@@ -60,14 +66,17 @@ impl Rules {
         let spec = SelfSubjectRulesReviewSpec { namespace: Some(namespace.to_owned()) };
         let review = SelfSubjectRulesReview { spec, ..SelfSubjectRulesReview::default() };
         match cluster.review(&review_path::<SelfSubjectRulesReview>(), &review).await {
-            Ok(SelfSubjectRulesReview { status, .. }) => {
-                let status = status.ok_or_else(no_status)?;
-                Ok(Self::new(status.resource_rules, status.incomplete))
-            }
+            Ok(review) => Self::of(review),
             // Some clusters forbid this review. The sources then try the kinds that the user named.
             Err(failure) if failure.cause == Cause::Forbidden => Ok(Self::new(Vec::new(), true)),
             Err(failure) => Err(failure),
         }
+    }
+
+    /// The rules in a review.
+    fn of(review: SelfSubjectRulesReview) -> Result<Self, Failure> {
+        let status = review.status.ok_or_else(no_status)?;
+        Ok(Self::new(status.resource_rules, status.incomplete))
     }
 
     /// The permissions that the rules grant by name. A rule for all groups or all resources names
@@ -157,6 +166,27 @@ impl Rules {
     }
 }
 
+/// Drops the largest rules if all of them list more than [`MOST_LISTED`] permissions. Returns whether
+/// all remain.
+fn keep_small(rules: &mut Vec<ResourceRule>) -> bool {
+    let listed = |rule: &ResourceRule| {
+        let scope = names(&rule.api_groups).len().saturating_mul(names(&rule.resources).len());
+        scope.saturating_mul(rule.verbs.len())
+    };
+    let (all, mut room) = (rules.len(), MOST_LISTED);
+
+    rules.sort_by_key(listed);
+    rules.retain(|rule| match room.checked_sub(listed(rule)) {
+        Some(rest) => {
+            room = rest;
+            true
+        }
+        None => false,
+    });
+
+    rules.len() == all
+}
+
 /// A permission with this verb for each of the resources in each of the groups.
 fn each_permission(verb: String, groups: &[String], resources: &[String]) -> Vec<Permission> {
     let mut permissions = Vec::new();
@@ -214,12 +244,15 @@ pub(crate) async fn is_allowed(
     };
     let review = SelfSubjectAccessReview { spec, ..SelfSubjectAccessReview::default() };
     match cluster.review(&review_path::<SelfSubjectAccessReview>(), &review).await {
-        Ok(SelfSubjectAccessReview { status, .. }) => {
-            Ok(Some(status.ok_or_else(no_status)?.allowed))
-        }
+        Ok(review) => access(review).map(Some),
         Err(failure) if failure.cause == Cause::Forbidden => Ok(None),
         Err(failure) => Err(failure),
     }
+}
+
+/// The answer of a review.
+fn access(review: SelfSubjectAccessReview) -> Result<bool, Failure> {
+    Ok(review.status.ok_or_else(no_status)?.allowed)
 }
 
 /// A review without a status neither confirms nor denies a permission.
@@ -327,6 +360,18 @@ mod tests {
         };
 
         assert!(!Rules::new(vec![named], false).allow("list", "example.io", "widgets"));
+    }
+
+    #[test]
+    fn a_rule_with_too_many_combinations_leaves_the_others() {
+        let names: Vec<String> = (0..40).map(|number| format!("x{number}")).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let small = rule(&["update"], &["example.io"], &["widgets"]);
+        let rules = Rules::new(vec![rule(&names, &names, &names), small], false);
+
+        assert!(rules.incomplete, "an access review may allow more");
+        assert!(rules.allow("update", "example.io", "widgets"));
+        assert_eq!(rules.listed().len(), 1);
     }
 
     #[test]
