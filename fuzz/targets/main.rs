@@ -4,11 +4,14 @@
 //! `cargo test` replays the corpora in `__fuzz__/TARGET/corpus`; `make fuzz TARGET=decode FOR=1h`
 //! searches for inputs that break a property. See `README.md`.
 
+mod documents;
+mod dumps;
 mod frames;
 mod http;
 mod limits;
 mod objects;
 mod own_files;
+mod procfs;
 mod profiles;
 mod recordings;
 mod scrapes;
@@ -41,7 +44,10 @@ macro_rules! targets {
 targets! {
     config: own_files::config;
     decode: objects::decode;
+    documents: documents::documents;
+    dump: dumps::dumps;
     frames: frames::frames;
+    procfs: procfs::procfs;
     profile: profiles::profile;
     recording: recordings::recording;
     refusal: http::refusal;

@@ -8,7 +8,7 @@ use crate::limits::bounded;
 use crate::recordings::check_recorded;
 use crate::world::{check_outputs, model, watch};
 
-const KEY: HashKey = HashKey([7; 16]);
+pub(crate) const KEY: HashKey = HashKey([7; 16]);
 /// The limits of `src/sources/decoding/limits.rs`.
 const MAX_ITEMS: usize = 64;
 const MAX_TEXT: usize = 256;
@@ -24,7 +24,7 @@ pub(crate) fn decode(input: &[u8]) {
         let decoded = bounded(input, 64 << 10, 64, || object(input, options));
         let Ok(view) = decoded else { continue };
 
-        check(&view);
+        check_limits(&view);
         check_other_spellings(input, &view, options);
         let watch = watch();
         check_recorded(Observation::Applied {
@@ -37,7 +37,8 @@ pub(crate) fn decode(input: &[u8]) {
     }
 }
 
-fn check(view: &ObjectView) {
+/// The lists and the texts of a view are limited.
+pub(crate) fn check_limits(view: &ObjectView) {
     let lengths = [
         view.finalizers.len(),
         view.owners.len(),

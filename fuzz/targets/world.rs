@@ -6,7 +6,7 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use loopwatch::fuzzing::Server;
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Observation, WatchId};
+use loopwatch_model::observation::{Observation, WatchId, WatchedKind};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 use serde_json::json;
@@ -25,14 +25,18 @@ pub(crate) fn watch() -> WatchId {
     WatchId("widgets.example.io".into())
 }
 
+/// The kind of its objects.
+pub(crate) fn kind() -> WatchedKind {
+    let kind = json!({"watch": watch(), "group": "example.io", "version": "v1", "kind": "Widget",
+        "resource": "widgets", "scope": "all_namespaces", "role": "primary", "why": "configured"});
+    serde_json::from_value(kind).expect("a kind")
+}
+
 /// A model that has listed this watch, after these observations.
 pub(crate) fn model(seen: impl IntoIterator<Item = Observation>) -> Model {
     let (watch, mut model) = (watch(), Model::new(Settings::default()));
-    let kinds = json!([{"watch": watch, "group": "example.io", "version": "v1", "kind": "Widget",
-        "resource": "widgets", "scope": "all_namespaces", "role": "primary", "why": "configured"}]);
-    let kinds = serde_json::from_value(kinds).expect("a kind");
 
-    model.apply(NOW, Observation::KindsDiscovered(kinds));
+    model.apply(NOW, Observation::KindsDiscovered(vec![kind()]));
     model.apply(NOW, Observation::ListBegan { watch: watch.clone(), epoch: 1 });
     model.apply(NOW, Observation::ListEnded { watch, epoch: 1, version: "1".into() });
     for observation in seen {

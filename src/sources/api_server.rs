@@ -10,17 +10,19 @@ mod sinks;
 mod discovery;
 mod token_reviews;
 
-pub(crate) use self::api_resources::{ApiKind, ApiResources};
+pub(crate) use self::api_resources::{ApiKind, ApiResources, fuzzing as api_list_fuzzing};
 pub(crate) use self::collections::{collection, is_name};
 pub(crate) use self::connection::{
     Access, Cluster, ConnectError, JSON, LIST_METADATA, METADATA, OperatorIdentity, OperatorName,
 };
 pub(crate) use self::discovery::{
     ChildSelection, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, KindSelector,
-    NOWHERE, Rules, SecretAccess, Selection, is_allowed,
+    NOWHERE, Rules, SecretAccess, Selection, fuzzing as permissions_fuzzing, is_allowed,
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
+pub(crate) use self::sinks::fuzzing as sink_fuzzing;
 pub(crate) use self::sinks::*;
+pub(crate) use self::token_reviews::fuzzing as token_review_fuzzing;
 pub(crate) use self::token_reviews::{Review, TokenReviewer, TokenReviews};
 pub(crate) use self::watch::fuzzing as watch_fuzzing;
 pub(crate) use self::watch::{

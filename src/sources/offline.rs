@@ -3,5 +3,5 @@
 mod dump;
 mod graph;
 
-pub(crate) use self::dump::Dump;
+pub(crate) use self::dump::{Dump, fuzzing as dump_fuzzing};
 pub(crate) use self::graph::ObservedObjects;

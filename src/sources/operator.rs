@@ -7,8 +7,10 @@ mod profiles;
 mod scrape;
 
 pub(crate) use self::hints::{MetricsAddresses, ScrapeHints};
-pub(crate) use self::pods::{PodsHandle, PodsReader};
-pub(crate) use self::process::{ProcessReader, ProcessSelection, follow_process, own_memory_limit};
+pub(crate) use self::pods::{PodsHandle, PodsReader, fuzzing as pods_fuzzing};
+pub(crate) use self::process::{
+    ProcessReader, ProcessSelection, follow_process, fuzzing as process_fuzzing, own_memory_limit,
+};
 pub use self::profiles::compare_profiles;
 pub(crate) use self::profiles::{
     KeptProfile, PprofUrl, ProfileOptions, ProfileStore, Profiler, answer_profiles,

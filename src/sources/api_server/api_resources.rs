@@ -7,6 +7,8 @@ use http::HeaderValue;
 use loopwatch_model::observation::names_kind;
 use serde::Deserialize;
 
+pub(crate) mod fuzzing;
+
 use super::collections::collection;
 use super::connection::{Cluster, JSON};
 use crate::net::Failure;
@@ -311,6 +313,12 @@ impl ApiResources {
             Err(failure) => return Err(failure),
         };
 
+        self.add_resources(group, version, &document);
+        Ok(())
+    }
+
+    /// Adds the kinds of one group and version.
+    fn add_resources(&mut self, group: &str, version: &str, document: &DiscoveryDocument) {
         let with_status: BTreeSet<&str> =
             document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
         for ApiResourceDocument { name, kind, singular_name, short_names, namespaced, verbs } in
@@ -333,8 +341,6 @@ impl ApiResources {
                 has_status: with_status.contains(name.as_str()),
             });
         }
-
-        Ok(())
     }
 
     /// Adds a kind. Versions come in order of preference, so the first watchable one stays.

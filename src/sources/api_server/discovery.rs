@@ -29,7 +29,7 @@ use self::elsewhere::Elsewhere;
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
 };
-pub(crate) use self::permissions::{Rules, is_allowed};
+pub(crate) use self::permissions::{Rules, fuzzing, is_allowed};
 pub(crate) use self::reviews::NOWHERE;
 use self::reviews::{Question, Reviews};
 use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};

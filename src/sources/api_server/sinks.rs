@@ -3,6 +3,7 @@
 mod objects;
 mod children;
 mod definitions;
+pub(crate) mod fuzzing;
 mod kube_events;
 mod leases;
 mod namespaces;

@@ -1,5 +1,7 @@
 //! Asks the API server about the tokens of loopwatch's own clients.
 
+pub(crate) mod fuzzing;
+
 use async_trait::async_trait;
 use k8s_openapi::api::authentication::v1::{TokenReview, TokenReviewSpec, UserInfo};
 use k8s_openapi::api::authorization::v1::{
@@ -74,10 +76,13 @@ impl TokenReviewer for TokenReviews {
 async fn authenticate(cluster: &Cluster, token: &str) -> Result<Option<UserInfo>, Failure> {
     let spec = TokenReviewSpec { token: Some(token.to_owned()), audiences: None };
     let review = TokenReview { spec, ..TokenReview::default() };
-    let answer = cluster.review(&review_path::<TokenReview>(), &review).await?;
+    cluster.review(&review_path::<TokenReview>(), &review).await.map(user)
+}
 
+/// The user in an answered review; `None` if the token is not valid.
+fn user(answer: TokenReview) -> Option<UserInfo> {
     let status = answer.status.unwrap_or_default();
-    Ok(status.user.filter(|_| status.authenticated == Some(true)))
+    status.user.filter(|_| status.authenticated == Some(true))
 }
 
 /// Whether the user may `get` the path.
@@ -95,8 +100,12 @@ async fn is_authorized(cluster: &Cluster, user: UserInfo, path: &str) -> Result<
     };
 
     let review = SubjectAccessReview { spec, ..SubjectAccessReview::default() };
-    let answer = cluster.review(&review_path::<SubjectAccessReview>(), &review).await?;
-    Ok(answer.status.is_some_and(|status| status.allowed && status.denied != Some(true)))
+    cluster.review(&review_path::<SubjectAccessReview>(), &review).await.map(is_allowed)
+}
+
+/// Whether an answered review allows the access.
+fn is_allowed(answer: SubjectAccessReview) -> bool {
+    answer.status.is_some_and(|status| status.allowed && status.denied != Some(true))
 }
 
 #[cfg(test)]

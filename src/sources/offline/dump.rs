@@ -16,6 +16,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+pub(crate) mod fuzzing;
 mod index;
 mod items;
 mod siblings;

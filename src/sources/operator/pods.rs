@@ -16,6 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 mod containers;
 mod document;
+pub(crate) mod fuzzing;
 mod ports;
 mod quantity;
 mod sink;

@@ -17,6 +17,7 @@ use tokio::time::{sleep_until, timeout};
 mod cgroup;
 mod files;
 mod find;
+pub(crate) mod fuzzing;
 mod sample;
 #[cfg(test)]
 mod tests;

@@ -1,5 +1,7 @@
 //! The account's permissions, according to the API server's reviews.
 
+pub(crate) mod fuzzing;
+
 use k8s_openapi::api::authorization::v1::{
     ResourceAttributes, ResourceRule, SelfSubjectAccessReview, SelfSubjectAccessReviewSpec,
     SelfSubjectRulesReview, SelfSubjectRulesReviewSpec,
