@@ -494,6 +494,39 @@ fn findings_need_not_fail_a_check() {
     assert!(text(&state.stderr).contains("expected converged, progressing"));
 }
 
+/// A gate of one team must not depend on the objects of others.
+#[test]
+fn the_namespaces_of_a_dump_can_be_selected_but_not_those_of_a_recording() {
+    let dump = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/dumps/faults.json");
+    let namespaces = |flags: &[&str]| {
+        let output = loopwatch(&[&["check", "--from", dump, "-o", "json"], flags].concat());
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = report["findings"].as_array().expect("findings").clone();
+        findings
+            .iter()
+            .map(|finding| finding["subject"]["namespace"].as_str().unwrap_or_default().to_owned())
+            .collect::<std::collections::BTreeSet<_>>()
+    };
+
+    let all = namespaces(&[]);
+    assert!(all.contains("team-a") && all.contains("team-b"), "{all:?}");
+    let one = namespaces(&["-n", "team-b"]);
+    assert!(one.contains("team-b") && !one.contains("team-a"), "{one:?}");
+
+    let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let refused = loopwatch(&["check", "--from", recording, "-n", "team-b"]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("cannot divide"), "{}", text(&refused.stderr));
+
+    let early = loopwatch(&["check", "--from", dump, "--at", "2020-01-01T00:00:00Z"]);
+    assert_eq!(early.status.code(), Some(2));
+    assert!(text(&early.stderr).contains("cannot show 2020"), "{}", text(&early.stderr));
+
+    let served = loopwatch(&["replay", recording, "--serve", "-o", "json"]);
+    assert_eq!(served.status.code(), Some(2));
+    assert!(text(&served.stderr).contains("leave out -o"), "{}", text(&served.stderr));
+}
+
 /// Otherwise, a pipeline would be green although nobody has read the rest of the file.
 #[test]
 fn a_file_that_cannot_be_read_completely_is_no_success() {

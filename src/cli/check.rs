@@ -71,6 +71,13 @@ pub(super) struct CheckArgs {
     judge: JudgeFlags,
 }
 
+/// The namespaces of a report on a file; by default, all.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Namespaces<'a> {
+    only: &'a [String],
+    except: &'a [String],
+}
+
 /// The lowest severity of a finding that makes the command exit with 1; `None` if none does.
 #[derive(Clone, Copy, Debug)]
 struct LowestSeverity(Option<Severity>);
@@ -79,7 +86,7 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
     args.judge.apply(&mut settings);
     let (model, input) = match &args.from {
         Some(path) => {
-            judge_file(path, args.at, &args.judge, &args.cluster.exclude_namespace, settings)?
+            judge_file(path, args.at, &args.judge, Namespaces::of(&args.cluster), settings)?
         }
         None => {
             // The permissions of an operator's account show which kinds the operator owns.
@@ -116,24 +123,45 @@ pub(super) fn judge_file(
     path: &Path,
     at: Option<Timestamp>,
     judge: &JudgeFlags,
-    excluded: &[String],
+    namespaces: Namespaces<'_>,
     settings: Settings,
 ) -> anyhow::Result<(Model, Input)> {
     if path.is_file() {
         match Recording::open(path) {
-            Ok(recording) => return judge_recording(path, recording, at, judge, settings),
+            Ok(recording) => {
+                anyhow::ensure!(
+                    namespaces == Namespaces::default(),
+                    "{} is a recording, which --namespace and --exclude-namespace cannot divide; record only the \
+                     namespaces that you need, or filter the JSON of this report",
+                    path.display()
+                );
+                return judge_recording(path, recording, at, judge, settings);
+            }
             Err(error @ RecordingError::TooNew { .. }) => return Err(error.into()),
             Err(_) => {} // a dump, or a file that `Dump::read` rejects
         }
     }
 
-    judge_dump(path, at, excluded, settings)
+    judge_dump(path, at, namespaces, settings)
+}
+
+impl<'a> Namespaces<'a> {
+    fn of(flags: &'a ClusterFlags) -> Self {
+        Self { only: &flags.namespace, except: &flags.exclude_namespace }
+    }
+
+    /// Whether the user wants to see the objects of a namespace, or those without one.
+    fn contains(self, namespace: &String) -> bool {
+        let is_wanted =
+            namespace.is_empty() || self.only.is_empty() || self.only.contains(namespace);
+        is_wanted && !self.except.contains(namespace)
+    }
 }
 
 fn judge_dump(
     path: &Path,
     at: Option<Timestamp>,
-    excluded: &[String],
+    namespaces: Namespaces<'_>,
     settings: Settings,
 ) -> anyhow::Result<(Model, Input)> {
     let annotations = settings.annotations();
@@ -144,7 +172,16 @@ fn judge_dump(
     let now = SystemClock::new().wall();
 
     // Users often check a dump long after taking it. That time must not count towards deadlines.
-    let at = at.or(dump.newest()).unwrap_or(now).min(now);
+    let newest = dump.newest();
+    if let (Some(at), Some(newest)) = (at, newest) {
+        anyhow::ensure!(
+            at >= newest,
+            "{} contains times up to {newest}, so it cannot show {at}",
+            path.display()
+        );
+    }
+
+    let at = at.or(newest).unwrap_or(now).min(now);
     dump.problems.iter().for_each(|problem| super::print_error(problem));
 
     // Time does not pass in a dump.
@@ -159,7 +196,7 @@ fn judge_dump(
             Observation::Listed { object, .. } => Some(&object.key),
             _ => None,
         };
-        if !key.is_some_and(|key| excluded.contains(&key.namespace)) {
+        if key.is_none_or(|key| namespaces.contains(&key.namespace)) {
             model.apply(at, observation);
         }
     }

@@ -57,6 +57,11 @@ enum Output {
 }
 
 pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        !args.serve || matches!(args.output, Output::Table | Output::Markdown),
+        "--serve shows the recording on the page, which offers JSON and metrics; leave out -o, or leave out --serve"
+    );
+
     let recording = Recording::open(&args.file)?;
     let mut settings = play::settings(&recording, &args.judge, settings);
     args.serve_flags.apply(&mut settings);

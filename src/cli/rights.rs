@@ -63,7 +63,9 @@ The report leaves out rules for single named objects, and rules for URLs. A part
 pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
     let model = match &args.from {
-        Some(path) => check::judge_file(path, args.at, &args.judge, &[], settings)?.0,
+        Some(path) => {
+            check::judge_file(path, args.at, &args.judge, check::Namespaces::default(), settings)?.0
+        }
         None => {
             let select = Selection::OperatorPermissions;
             let looked = check::judge_cluster(&args.cluster, args.timeout, select, settings);

@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config::DEFAULT_PORT;
 use crate::export::server::{self, Exporter, Port};
+use crate::export::view::without_controls;
 
 /// Maximum number of events in the text. A recording of several weeks has too many to read; the
 /// JSON contains all of them.
@@ -40,12 +41,16 @@ pub(super) fn line(event: &FindingEvent, first: Timestamp) -> String {
     let (code, subject) = (event.finding.code.name(), &event.finding.subject);
     let since = format!("+{}", event.at.since(first));
     let change = match event.change {
+        Change::Opened if event.finding.explained_by.is_some() => {
+            "opened, explained by another finding:"
+        }
         Change::Opened => "opened",
         Change::Closed => "closed",
         Change::Explained => event.explanation(),
     };
 
-    format!("  {since:>8}  {change}  {code} on {subject}\n")
+    let line = format!("  {since:>8}  {change}  {code} on {subject}");
+    without_controls(&line) + "\n"
 }
 
 /// Serves until interrupted, and prints the address. Without `listen`, serves only this machine: on

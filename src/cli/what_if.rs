@@ -204,7 +204,13 @@ async fn read_file(
     name: &str,
 ) -> anyhow::Result<Predicted> {
     let judge = JudgeFlags::default();
-    let (model, input) = check::judge_file(path, args.at, &judge, &[], Settings::default())?;
+    let (model, input) = check::judge_file(
+        path,
+        args.at,
+        &judge,
+        check::Namespaces::default(),
+        Settings::default(),
+    )?;
     let model = Mutex::new(model);
     let question = ObjectQuestion {
         group: String::new(),

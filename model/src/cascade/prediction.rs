@@ -118,7 +118,11 @@ impl Graph {
         // Kubernetes removes its own finalizers by itself.
         let holds = |_: NodeId, finalizer: &str| built_in(finalizer).is_none();
         let before = Collector::new(self, holds).run(&[], request.cascade);
-        let before_later = Collector::new(self, is_stranded).run(&[], request.cascade);
+        // The dependents of a target that is being deleted already belong to this deletion, too.
+        let is_kept = |id: NodeId, finalizer: &str| {
+            request.targets.contains(&id) || is_stranded(id, finalizer)
+        };
+        let before_later = Collector::new(self, is_kept).run(&[], request.cascade);
         let at_once = Collector::new(self, holds).run(&request.targets, request.cascade);
         let later = Collector::new(self, is_stranded).run(&request.targets, request.cascade);
 

@@ -31,7 +31,8 @@ pub(super) fn read(
     settings: Settings,
     question: &ObjectQuestion,
 ) -> anyhow::Result<(Explanation, Vec<BlindSpot>)> {
-    let (model, input) = check::judge_file(path, at, judge, &[], settings)?;
+    let (model, input) =
+        check::judge_file(path, at, judge, check::Namespaces::default(), settings)?;
     let not_visible = input.blind_spots_of_one_object(&model.snapshot());
     let model = Mutex::new(model);
     let object = app::runtime()?.block_on(find_object(&model, question))?;

@@ -283,6 +283,18 @@ fn objects_below_one_that_is_being_deleted_go_without_this_deletion() {
     assert!(prediction.blockers.is_empty() && prediction.anyway.is_empty());
 }
 
+/// Somebody who wants to remove the finalizer asks what goes with the object.
+#[test]
+fn the_dependents_of_a_target_that_is_being_deleted_already_go_later() {
+    let dying = Node { deleting: true, ..node("Widget team-a/web").held("example.io/x") };
+    let nodes = [dying, node("ConfigMap team-a/web-config").of("Widget team-a/web")];
+    let (graph, prediction) = delete(&nodes, "Widget team-a/web", Cascade::Background);
+
+    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["Widget team-a/web"]);
+    assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["ConfigMap team-a/web-config"]);
+    assert!(prediction.anyway.is_empty());
+}
+
 #[test]
 fn objects_with_an_invalid_owner_go_anyway_and_unresolvable_ones_stay() {
     let unserved = {

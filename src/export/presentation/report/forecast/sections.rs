@@ -47,8 +47,8 @@ pub(super) fn all(forecast: &Forecast<'_>) -> Vec<Section> {
         }),
         section(
             "Deleted in any case",
-            "The owners of these objects do not exist, or are in another namespace. The garbage collector deletes them \
-             without this deletion, too.",
+            "These objects are being deleted already, or their owners are, do not exist, or are in another namespace. \
+             The garbage collector deletes them without this deletion, too.",
             &anyway,
             |text| text.clone().into(),
         ),
