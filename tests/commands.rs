@@ -519,8 +519,7 @@ fn the_namespaces_of_a_dump_can_be_selected_but_not_those_of_a_recording() {
     assert!(text(&refused.stderr).contains("cannot divide"), "{}", text(&refused.stderr));
 
     let early = loopwatch(&["check", "--from", dump, "--at", "2020-01-01T00:00:00Z"]);
-    assert_eq!(early.status.code(), Some(2));
-    assert!(text(&early.stderr).contains("cannot show 2020"), "{}", text(&early.stderr));
+    assert!(text(&early.stderr).contains("what happened later"), "{}", text(&early.stderr));
 
     let served = loopwatch(&["replay", recording, "--serve", "-o", "json"]);
     assert_eq!(served.status.code(), Some(2));

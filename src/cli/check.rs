@@ -173,12 +173,13 @@ fn judge_dump(
 
     // Users often check a dump long after taking it. That time must not count towards deadlines.
     let newest = dump.newest();
-    if let (Some(at), Some(newest)) = (at, newest) {
-        anyhow::ensure!(
-            at >= newest,
-            "{} contains times up to {newest}, so it cannot show {at}",
+    if let (Some(at), Some(newest)) =
+        (at, newest.filter(|newest| at.is_some_and(|at| at < *newest)))
+    {
+        super::print_error(&format!(
+            "{} contains times up to {newest}, so this report on {at} also shows what happened later",
             path.display()
-        );
+        ));
     }
 
     let at = at.or(newest).unwrap_or(now).min(now);
