@@ -290,8 +290,8 @@ fn the_dependents_of_a_target_that_is_being_deleted_already_go_later() {
     let nodes = [dying, node("ConfigMap team-a/web-config").of("Widget team-a/web")];
     let (graph, prediction) = delete(&nodes, "Widget team-a/web", Cascade::Background);
 
-    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["Widget team-a/web"]);
-    assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["ConfigMap team-a/web-config"]);
+    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["web"]);
+    assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["web-config"]);
     assert!(prediction.anyway.is_empty());
 }
 
