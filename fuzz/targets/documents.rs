@@ -170,7 +170,7 @@ fn apis(document: &[u8], group: Option<&str>) {
 }
 
 fn rules(document: &[u8]) {
-    let Some(read) = bounded(document, 1 << 20, 1 << 10, || rules_review(document)) else { return };
+    let Some(read) = bounded(document, 32 << 20, 64, || rules_review(document)) else { return };
     let RulesView { listed, named, excess, denied, .. } = &read;
 
     assert!(listed.len() <= MAX_PERMISSIONS && named.len() <= MAX_PERMISSIONS * USUAL_VERBS);
