@@ -20,6 +20,7 @@ mod shipped;
 mod timeline;
 mod what_if;
 
+use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::builder::NonEmptyStringValueParser;
@@ -131,7 +132,7 @@ impl Command {
 #[must_use]
 pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode {
     let arguments: Vec<_> = arguments.into_iter().collect();
-    let Parsed { cli, settings, mut problems, file, .. } = match parse::parse(&arguments) {
+    let Parsed { cli, settings, mut problems, note, file, .. } = match parse::parse(&arguments) {
         Ok(parsed) => parsed,
         Err(error) => return refuse(&error, &arguments),
     };
@@ -144,6 +145,7 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         return ExitCode::from(FAILURE);
     }
 
+    note.iter().for_each(|note| print_error(note));
     let code = match cli.command {
         Command::Run(args) => run::run(*args, settings, problems, file, arguments),
         Command::Check(args) => check::check(args, settings),
@@ -212,15 +214,15 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
 
 /// Prints an error or a note to standard error. It may quote a name or a file that somebody else
 /// wrote.
-#[expect(clippy::print_stderr, reason = "the one place that reports errors to the user")]
+/// A standard error that nobody reads any more, or on a full disk, changes nothing about the result.
 fn print_error(message: &str) {
-    eprintln!("loopwatch: {}", without_controls(message));
+    let line = format!("loopwatch: {}\n", without_controls(message));
+    drop(std::io::stderr().write_all(line.as_bytes()));
 }
 
 /// Replaces the progress line on standard error.
-#[expect(clippy::print_stderr, reason = "progress is not a result")]
 fn progress_line(text: &str) {
-    eprint!("\r\x1b[K{text}");
+    drop(std::io::stderr().write_all(format!("\r\x1b[K{text}").as_bytes()));
 }
 
 /// Prints results to standard output. No other function does.

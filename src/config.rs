@@ -21,12 +21,13 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Arg, Args, Command};
+use clap::{Arg, Args, Command, Id};
 use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::bounds::Bounds;
 use loopwatch_model::time::Span;
 
 pub(crate) use self::file::{Author, File};
-pub(crate) use self::findings::OrphanAllow;
+pub(crate) use self::findings::{OrphanAllow, misspelt_kinds};
 pub(crate) use self::profiles::ProfileFlags;
 pub(crate) use self::traces::TraceFlags;
 use self::values::{
@@ -60,8 +61,16 @@ pub(crate) const DEFAULT_UI_PORT: u16 = 9918;
 /// The configuration file of `run` unless the user names one. It need not exist.
 pub(crate) const DEFAULT_FILE: &str = "/etc/loopwatch/config.yaml";
 
-/// The problem with a deadline of zero: every change would be overdue at once.
-const NO_DEADLINE: &str = "a deadline must be longer than zero";
+/// The heading of the flags about a cluster and what to watch in it. With `--from`, a dump or a
+/// recording replaces the cluster, so these flags have no effect, except [`ON_FILES`].
+const OF_CLUSTER: &str = "Cluster";
+
+/// The flags of the cluster that also divide a dump. Only as arguments: a variable or a file may
+/// have them for the cluster.
+const ON_FILES: [&str; 2] = ["namespace", "exclude-namespace"];
+
+/// The flag that replaces the cluster by a file.
+pub(crate) const FROM: &str = "from";
 
 /// All flags that have a variable and a key of the file. `run` takes all of them, other commands
 /// some.
@@ -99,7 +108,7 @@ pub(crate) struct Flags {
 
 /// Which cluster, and what to watch in it.
 #[derive(Args, Clone, Debug, PartialEq, Eq)]
-#[command(next_help_heading = "Cluster")]
+#[command(next_help_heading = OF_CLUSTER)]
 pub(crate) struct ClusterFlags {
     /// Kubeconfig file [default: KUBECONFIG, ~/.kube/config, or the Pod's service account]
     #[arg(long, value_name = "FILE")]
@@ -279,6 +288,35 @@ pub(crate) fn with_variables(command: Command, named: &Command, ignored: &[Strin
     command.mut_args(name).mut_subcommands(|subcommand| subcommand.mut_args(name))
 }
 
+/// Refuses the flags that have no effect on a file together with `--from`.
+#[must_use]
+pub(crate) fn with_conflicts(command: Command) -> Command {
+    let idle = idle_on_files(&command);
+    command.mut_subcommands(|subcommand| {
+        // Flags of the command count, too, because they are also flags of its subcommands.
+        let idle: Vec<Id> = idle.iter().cloned().chain(idle_on_files(&subcommand)).collect();
+        let conflicts = |arg: Arg| match arg.get_id() == FROM {
+            true => arg.conflicts_with_all(&idle),
+            false => arg,
+        };
+        with_conflicts(subcommand.mut_args(conflicts))
+    })
+}
+
+/// The flags of a command that have no effect on a file.
+fn idle_on_files(command: &Command) -> Vec<Id> {
+    let flags = command.get_arguments().filter(|arg| arg.get_help_heading() == Some(OF_CLUSTER));
+    let idle = flags.filter(|arg| arg.get_long().is_none_or(|long| !ON_FILES.contains(&long)));
+    idle.map(|arg| arg.get_id().clone()).collect()
+}
+
+/// The flags whose variables and keys of the file have no effect on a dump or a recording.
+pub(crate) fn not_for_files() -> Vec<String> {
+    let command = keys();
+    let flags = command.get_arguments().filter(|arg| arg.get_help_heading() == Some(OF_CLUSTER));
+    flags.filter_map(Arg::get_long).map(str::to_owned).collect()
+}
+
 /// Adds what holds only for `run` to the help of its flags.
 #[must_use]
 pub(crate) fn with_help_of_run(command: Command) -> Command {
@@ -424,12 +462,11 @@ impl AlertFlags {
 }
 
 impl Deadline {
-    /// Parses the time, which must be positive.
+    /// Parses the time, which has the bounds of the setting.
     fn span(text: &str) -> Result<Span, String> {
-        match Span::parse(text)? {
-            span if span > Span::ZERO => Ok(span),
-            _ => Err(NO_DEADLINE.to_owned()),
-        }
+        let (span, bounds) = (Span::parse(text)?, Bounds::of_duration("deadline"));
+        let is_valid = u64::try_from(span.0).is_ok_and(|number| bounds.contains(number));
+        if is_valid { Ok(span) } else { Err(format!("expected {bounds}, not {text:?}")) }
     }
 }
 

@@ -316,7 +316,7 @@ pub const NEEDS: &[Need] = &[
         scope: Scope::Watched,
         contents: Whole,
         why: "to count Kubernetes Events by reason (`loopwatch_events_total`), and to show the latest ones of an object in its timeline: **only those about the operator's kinds**, by a field selector; at most 20 watches, after those of objects ([docs/operator.md](../docs/operator.md#kubernetes-events))",
-        without: "the source `events` is off; no finding depends on Events",
+        without: "the source `events` is off, and loopwatch has no suspicion of a webhook that only Events report",
         granted_by: &[Base, ReaderRights, NamespacedReaderRights],
     },
     Need {

@@ -123,7 +123,10 @@ fn the_incident_plays_on_the_page_which_can_be_filtered_by_keyboard() {
     );
 
     let note = browser.eval("document.querySelector('.recording').innerText");
-    assert!(note.as_str().is_some_and(|note| note.ends_with("2h54m after it began.")), "{note}");
+    assert!(
+        note.as_str().is_some_and(|note| note.contains(" UTC, 2h54m after it began. ")),
+        "{note}"
+    );
     assert_eq!(browser.eval("window.stays"), 1);
     assert!(
         browser.eval("document.querySelectorAll('#timeline ~ .charts path[d^=M]').length").as_u64()

@@ -3,7 +3,9 @@
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
+
+use loopwatch_model::time::Timestamp;
 
 #[path = "commands/offline.rs"]
 mod offline;
@@ -292,6 +294,12 @@ fn variables_of_a_cluster_do_not_conflict_with_a_dump() {
     let judged = command.output().expect("loopwatch runs");
     assert_eq!(judged.status.code(), Some(1), "{}", text(&judged.stderr));
 
+    let said = text(&judged.stderr);
+    assert!(said.contains("LOOPWATCH_KUBECONFIG, LOOPWATCH_OPERATOR"), "{said}");
+
+    let refused = loopwatch(&["check", "--from", "-"]);
+    assert!(text(&refused.stderr).contains("standard input"), "{}", text(&refused.stderr));
+
     let refused = loopwatch(&["check", "--from", file, "--kubeconfig", "/k"]);
     assert_eq!(refused.status.code(), Some(64), "{}", text(&refused.stderr));
 }
@@ -381,7 +389,7 @@ fn objects_of_a_dump_are_explained_whatever_their_owners_are() {
     }
 
     let several = loopwatch(&["explain", "x/a", "--from", file]);
-    assert!(text(&several.stderr).contains("watches no kind"), "{}", text(&several.stderr));
+    assert!(text(&several.stderr).contains("no objects of a kind"), "{}", text(&several.stderr));
 }
 
 #[test]
@@ -512,6 +520,16 @@ fn the_namespaces_of_a_dump_can_be_selected_but_not_those_of_a_recording() {
     assert!(all.contains("team-a") && all.contains("team-b"), "{all:?}");
     let one = namespaces(&["-n", "team-b"]);
     assert!(one.contains("team-b") && !one.contains("team-a"), "{one:?}");
+
+    let absent = loopwatch(&["check", "--from", dump, "-n", "team-bb"]);
+    assert_eq!(absent.status.code(), Some(2), "a report on nothing says that all is well");
+    assert!(text(&absent.stderr).contains("similar ones are team-b"), "{}", text(&absent.stderr));
+
+    for flags in [["-n", "team-a,nope"], ["--exclude-namespace", "nope"]] {
+        let noted = loopwatch(&[&["check", "--from", dump], &flags[..]].concat());
+        assert!(text(&noted.stderr).contains("namespace nope"), "{}", text(&noted.stderr));
+        assert_eq!(noted.status.code(), Some(1), "the objects of the others have findings");
+    }
 
     let recording = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
     let refused = loopwatch(&["check", "--from", recording, "-n", "team-b"]);
@@ -728,6 +746,43 @@ fn demo_runs_without_a_cluster() {
     for finding in ["FinalizerStuck", "NeverRecovered", "Regressed", "HeapLeak", "Orphan"] {
         assert!(text(&demo.stdout).contains(finding), "{}", text(&demo.stdout));
     }
+}
+
+#[test]
+fn demo_once_listens_nowhere() {
+    let demo = loopwatch(&["demo", "--once", "--listen", "127.0.0.1:0"]);
+    assert_eq!(demo.status.code(), Some(2));
+    assert!(text(&demo.stderr).contains("leave out --listen"), "{}", text(&demo.stderr));
+    assert!(demo.stdout.is_empty(), "{}", text(&demo.stdout));
+}
+
+/// Both ways to play the incident show it as if it had just happened.
+#[test]
+#[expect(clippy::disallowed_methods, reason = "the time of this machine is what the test is about")]
+fn demo_once_ends_now() {
+    let demo = loopwatch(&["demo", "--once"]);
+    let said = text(&demo.stdout);
+    let begin = said.lines().next().and_then(|line| line.strip_prefix("Findings since "));
+    let begin = Timestamp::parse(begin.unwrap_or_default().trim_end_matches(':')).expect("a time");
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
+    let hours = (now.as_millis() as i64 - begin.0) / 3_600_000;
+
+    assert!((0..=12).contains(&hours), "{begin} is {hours} h ago");
+}
+
+#[test]
+fn a_replay_of_a_recording_that_breaks_off_says_so() {
+    let file = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/scenarios/incident.jsonl");
+    let whole = std::fs::read_to_string(file).expect("the scenario");
+    let lines: Vec<&str> = whole.lines().take(4).collect();
+    let cut = format!("{}\n{}\n{}", lines[0], lines[1], &lines[2][..lines[2].len() / 2]);
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("cut.jsonl");
+    std::fs::write(&path, cut).expect("written");
+
+    let replay = loopwatch(&["replay", path.to_str().expect("UTF-8")]);
+    let said = text(&replay.stdout);
+    assert!(said.starts_with("No findings in the part that loopwatch could read"), "{said}");
 }
 
 #[test]

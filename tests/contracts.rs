@@ -920,18 +920,19 @@ fn files_with(folder: &Path, extension: &str, without: &[&str]) -> Vec<PathBuf> 
 }
 
 #[test]
-fn every_setting_is_documented_with_its_default() {
+fn every_setting_is_documented_with_its_default_and_its_bounds() {
     use loopwatch_model::settings::Settings;
+    use loopwatch_model::settings::bounds::Bounds;
 
     use loopwatch_model::time::Span;
 
     let page = read("docs/tuning.md");
-    let documented: Vec<(String, String)> = page
+    let documented: Vec<[String; 3]> = page
         .lines()
         .filter_map(|line| {
             let mut cells = line.split('|').map(str::trim).skip(1);
             let name = cells.next()?.strip_prefix('`')?.strip_suffix('`')?;
-            Some((name.to_owned(), cells.next()?.to_owned()))
+            Some([name.to_owned(), cells.next()?.to_owned(), cells.next()?.to_owned()])
         })
         .collect();
 
@@ -946,16 +947,17 @@ fn every_setting_is_documented_with_its_default() {
             continue;
         }
 
-        let default = match value.as_str() {
-            Some(text) => {
-                Span::parse(text).map_or_else(|_| text.to_owned(), |span| span.to_string())
-            }
-            None => value.to_string(),
+        let (default, bounds) = match value.as_str() {
+            Some(text) => match Span::parse(text) {
+                Ok(span) => (span.to_string(), Bounds::of_duration(name).to_string()),
+                Err(_) => (text.to_owned(), "any text".to_owned()),
+            },
+            None => (value.to_string(), Bounds::of_number(name).to_string()),
         };
 
         assert!(
-            documented.contains(&(name.clone(), default.clone())),
-            "docs/tuning.md lacks `{name}` | {default}"
+            documented.contains(&[name.clone(), default.clone(), bounds.clone()]),
+            "docs/tuning.md lacks | `{name}` | {default} | {bounds} |"
         );
 
         checked += 1;

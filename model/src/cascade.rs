@@ -2,7 +2,7 @@
 //! garbage collector.
 //!
 //! ```text
-//!   Node, KindFacts ──▶ Graph::new ──▶ Graph::predict(Request) ──▶ Prediction { taken, kept, blockers, stranded, steps }
+//!   Node, KindFacts ──▶ Graph::new ──▶ Graph::predict(Request) ──▶ Prediction { taken, kept, lingering, blockers, stranded, steps }
 //!                                          │
 //!                                          └─ Collector: the garbage collector, as a simulation
 //! ```
@@ -44,6 +44,9 @@ pub struct Node {
     pub finalizers: Vec<String>,
     /// Whether the object is being deleted.
     pub deleting: bool,
+    /// Reasons other than finalizers and contents for which the object stays in deletion, in words:
+    /// a namespace stays while the API server of a group does not respond.
+    pub kept_by: Vec<String>,
 }
 
 /// What is known about one kind.

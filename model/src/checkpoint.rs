@@ -31,8 +31,8 @@ pub struct Checkpoint {
     /// By finding ID, when the open findings opened that page once they have lasted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub opened: BTreeMap<String, Timestamp>,
-    /// The IDs in `findings` that are about controllers. loopwatch finds these again only after
-    /// several scrapes.
+    /// The IDs in `findings` whose evidence loopwatch must collect anew: those about controllers, which
+    /// take several scrapes, and those about writes.
     #[serde(skip_serializing_if = "BTreeSet::is_empty")]
     pub of_controllers: BTreeSet<String>,
     /// The fields that name objects that the operator creates, as `group/Kind path`.

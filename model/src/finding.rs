@@ -7,6 +7,7 @@ mod evidence;
 mod steps; // that end a finding
 mod table;
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +16,8 @@ pub use self::evidence::{Evidence, Value};
 pub use self::steps::Step;
 pub use self::table::{Alert, Area, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
+use crate::group::with_group;
+use crate::instance::InstanceName;
 use crate::time::{Span, Timestamp};
 
 /// A problem, with its subject, its start and its evidence.
@@ -139,6 +142,11 @@ pub enum Subject {
         /// The permission, as `verb resource.group`.
         permission: String,
     },
+    /// An admission webhook.
+    Webhook {
+        /// Its name, which several configurations may share.
+        name: String,
+    },
     /// A configured limit.
     Limit {
         /// Its name: the value of the `limit` label.
@@ -151,6 +159,16 @@ impl Finding {
     #[must_use]
     pub fn info(&self) -> &'static FindingInfo {
         self.code.info()
+    }
+
+    /// Returns whether loopwatch must collect the evidence anew after a restart, which takes a while:
+    /// findings about controllers and about writes count what happens within a window, and those about
+    /// webhooks wait for the next failures.
+    #[must_use]
+    pub fn is_collected_anew(&self) -> bool {
+        matches!(self.subject, Subject::Controller { .. } | Subject::Webhook { .. })
+            || self.info().area == Area::Writes
+            || self.code == FindingCode::ConversionFailing
     }
 
     /// Returns one line for people: the meaning and the evidence, without the subject.
@@ -195,9 +213,30 @@ impl Finding {
     /// Returns the Pod of the instance in the evidence, as flags and argument of `kubectl`; `None` for
     /// an operator outside of Kubernetes, whose instance is the address of its metrics.
     fn pod(&self) -> Option<String> {
+        let (namespace, pod) = self.instance_pod()?;
+        let kind = if pod.starts_with('-') { "pod/" } else { "" };
+        Some(format!(" -n {} {kind}{}", shell_word(namespace), shell_word(pod)))
+    }
+
+    /// Returns the namespace and the name of the Pod of the instance in the evidence; `None` without
+    /// an instance, or if the operator runs outside of Kubernetes.
+    #[must_use]
+    pub fn instance_pod(&self) -> Option<(&str, &str)> {
         let Some(Value::Text(instance)) = self.evidence.0.get("instance") else { return None };
-        let (namespace, pod) = instance.split_once('/').filter(|_| !instance.contains(':'))?;
-        Some(format!(" -n {} {}", shell_word(namespace), shell_word(pod)))
+        InstanceName(instance).pod().filter(|_| !instance.contains(':'))
+    }
+
+    /// Returns the namespace of the subject. A controller has none of its own, but its Pod does. It
+    /// is empty if there is none.
+    #[must_use]
+    pub fn place(&self) -> &str {
+        let own = self.subject.namespace();
+        match self.subject {
+            Subject::Controller { .. } => {
+                self.instance_pod().map_or(own, |(namespace, _)| namespace)
+            }
+            _ => own,
+        }
     }
 
     /// Returns the first target in the evidence, as arguments of `kubectl get`. The evidence has it as
@@ -207,11 +246,15 @@ impl Finding {
         let (kind, address) = targets.first()?.split_once(' ')?;
         let kind = shell_word(&kind.to_lowercase());
 
+        // kubectl takes a name such as `--all` for a flag, unless it follows a slash.
+        let named = |name: &str| {
+            let between = if name.starts_with('-') { "/" } else { " " };
+            format!("{kind}{between}{}", shell_word(name))
+        };
+
         Some(match address.split_once('/') {
-            Some((namespace, name)) => {
-                format!("{kind} {} -n {}", shell_word(name), shell_word(namespace))
-            }
-            None => format!("{kind} {}", shell_word(address)),
+            Some((namespace, name)) => format!("{} -n {}", named(name), shell_word(namespace)),
+            None => named(address),
         })
     }
 }
@@ -266,6 +309,7 @@ impl Subject {
             | Self::Definition { .. }
             | Self::Controller { .. }
             | Self::Source { .. }
+            | Self::Webhook { .. }
             | Self::Limit { .. } => "",
         }
     }
@@ -276,6 +320,7 @@ impl Subject {
         match self {
             Self::Object { group, .. } | Self::Kind { group, .. } => group,
             Self::Definition { .. } => "apiextensions.k8s.io",
+            Self::Webhook { .. } => "admissionregistration.k8s.io",
             Self::Operator { .. }
             | Self::Controller { .. }
             | Self::Source { .. }
@@ -294,6 +339,7 @@ impl Subject {
             Self::Controller { .. } => "Controller",
             Self::Source { .. } => "Source",
             Self::Permission { .. } => "Permission",
+            Self::Webhook { .. } => "Webhook",
             Self::Limit { .. } => "Limit",
         }
     }
@@ -307,6 +353,7 @@ impl Subject {
             | Self::Operator { name, .. }
             | Self::Controller { name }
             | Self::Source { name }
+            | Self::Webhook { name }
             | Self::Limit { name }
             | Self::Permission { permission: name, .. } => name,
             Self::Kind { .. } => "",
@@ -331,11 +378,7 @@ impl Subject {
 
     /// Replaces the placeholders in a template by parts of the subject and by `known` values.
     fn fill(&self, template: &str, known: &[(&'static str, Option<String>)]) -> String {
-        let resource = if self.group().is_empty() {
-            self.kind().to_lowercase()
-        } else {
-            format!("{}.{}", self.kind().to_lowercase(), self.group())
-        };
+        let resource = with_group(&self.kind().to_lowercase(), self.group());
         let in_namespace = if self.namespace().is_empty() {
             String::new()
         } else {
@@ -349,12 +392,17 @@ impl Subject {
             ("{group}", shell_word(self.group())),
             ("{name}", shell_word(self.name())),
         ];
+        // kubectl takes a name such as `--all` for a flag, unless it follows a slash.
+        let template = match self.name().starts_with('-') {
+            true => Cow::Owned(template.replace(" {name}", "/{name}")),
+            false => Cow::Borrowed(template),
+        };
         let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
         let values: Vec<(&str, &str)> =
             values.iter().map(|(name, value)| (*name, value.as_str())).chain(known).collect();
 
         // A single pass, because a name may contain what looks like a placeholder.
-        let (mut command, mut rest) = (String::new(), template);
+        let (mut command, mut rest) = (String::new(), &*template);
         while let Some(start) = rest.find('{') {
             let (before, after) = rest.split_at(start);
             command.push_str(before);
@@ -417,6 +465,7 @@ impl fmt::Display for Subject {
             Self::Permission { namespace, permission } => {
                 write!(f, "permission to {permission} in {namespace}")
             }
+            Self::Webhook { name } => write!(f, "webhook {name}"),
             Self::Limit { name } => write!(f, "limit {name}"),
         }
     }
@@ -440,7 +489,7 @@ mod tests {
             command("a; rm -rf '~'"),
             r"kubectl get widget.example.io 'a; rm -rf '\''~'\''' -n team-a"
         );
-        assert_eq!(command("-o=x"), "kubectl get widget.example.io '-o=x' -n team-a");
+        assert_eq!(command("-o=x"), "kubectl get widget.example.io/'-o=x' -n team-a");
     }
 
     #[test]
@@ -507,6 +556,19 @@ mod tests {
             "kubectl get secret 'a b' -n shop"
         );
         assert_eq!(command(code, web(), target("Node a")), "kubectl get node a");
+        assert_eq!(
+            command(code, web(), target("Secret shop/-a")),
+            "kubectl get secret/'-a' -n shop"
+        );
+
+        let mut like_a_flag = web();
+        if let Subject::Object { name, .. } = &mut like_a_flag {
+            *name = "--all".to_owned();
+        }
+        assert_eq!(
+            command(FindingCode::Overdue, like_a_flag, Evidence::new()),
+            "kubectl describe widget.example.io/'--all' -n shop"
+        );
         assert_eq!(
             command(code, web(), Evidence::new()),
             "kubectl get widget.example.io web -n shop -o yaml"

@@ -15,6 +15,8 @@
 
 pub mod observation; // the input: every fact that loopwatch can learn about a cluster
 mod cut; // lists whose texts are too long together
+mod group; // names with their API group; re-exported by `observation`
+mod instance; // the names of the operator's processes; re-exported by `observation`
 mod permission; // what an account may do; re-exported by `observation`
 pub mod time; // instants and durations
 pub mod settings; // thresholds and limits, each with its reason

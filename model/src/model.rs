@@ -19,6 +19,8 @@ mod deletion;
 mod ownership;
 mod references;
 mod configuration;
+mod writes; // writes that should not happen
+mod machinery; // the machinery around the API
 pub(crate) mod operator;
 pub(crate) mod recent_past; // the last hours, for charts
 mod recent_changes; // of single objects, for explanations
@@ -36,7 +38,6 @@ use self::part::StepContext;
 use self::parts::Parts;
 use self::recent_past::Points;
 use self::traces::Traces;
-use self::visibility::definitions::Definitions;
 use self::world::World;
 use crate::settings::Settings;
 
@@ -55,7 +56,6 @@ pub struct Model {
     findings: OpenFindings,
     /// The parts that draw conclusions about objects, each with its own state.
     parts: Parts,
-    definitions: Definitions,
     kube_events: KubeEvents,
     traces: Traces,
     recent_past: Points,
@@ -72,7 +72,6 @@ impl Model {
             operator: Operator::default(),
             findings: OpenFindings::default(),
             parts: Parts::default(),
-            definitions: Definitions::default(),
             kube_events: KubeEvents::default(),
             traces: Traces::default(),
             recent_past: Points::default(),

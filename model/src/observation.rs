@@ -9,6 +9,7 @@
 //! empty or false are left out of the recorded form.
 
 mod event;
+mod failed_call;
 mod holders;
 mod kinds;
 mod managers;
@@ -24,6 +25,7 @@ mod sources;
 use serde::{Deserialize, Serialize};
 
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
+pub use self::failed_call::{CallFailure, CalledWebhook, FailedCall};
 pub use self::holders::pod_of_holder;
 pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, MAX_GRANTED, PermissionsView, Role, Scope, StatusSchema,
@@ -40,14 +42,16 @@ pub use self::object::{
     StatusShape,
 };
 pub use self::operator::{
-    ContainerEnd, ContainerView, InstanceName, MAX_END_MESSAGE, MAX_PODS, OperatorView,
-    OperatorWorkload, PodView, Revision,
+    ContainerEnd, ContainerView, MAX_END_MESSAGE, MAX_PODS, OperatorView, OperatorWorkload,
+    PodView, Revision,
 };
 pub use self::process::{ProcessView, Runtime};
 pub use self::profile::{
     GrowingStack, MAX_FRAMES, MAX_STACKS, MAX_WAITING, ProfileKind, ProfileView, WaitingStack,
 };
 pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
+pub use crate::group::with_group;
+pub use crate::instance::InstanceName;
 pub use crate::permission::Permission;
 
 use crate::checkpoint::Checkpoint;

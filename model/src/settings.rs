@@ -1,7 +1,10 @@
 //! Thresholds and limits of the model, with their defaults and reasons.
 //!
 //! The header of a recording contains them, so that a replay reaches the same conclusions. The
-//! configuration file sets them under `settings:` by their field names.
+//! configuration file sets them under `settings:` by their field names, within their
+//! [bounds](bounds::Bounds).
+
+pub mod bounds;
 
 use std::collections::BTreeMap;
 
@@ -39,6 +42,9 @@ pub struct Settings {
     /// opens. Five minutes is longer than a Pod usually takes to restart. The kind's deadline
     /// applies instead if it is configured or learned, and longer.
     pub regressed_after: Span,
+    /// How long a workload must be without a Pod that works, and its owner say Ready nevertheless, before
+    /// the finding `ReadyButBroken` opens. A Pod that moves to another node is back sooner.
+    pub broken_after: Span,
     /// The number of objects of a kind that must fail at once before the kind counts as failing.
     /// `failing_percent` must be reached, too. Also the number of changes that must be rejected for
     /// one reason in several namespaces.
@@ -121,6 +127,32 @@ pub struct Settings {
     /// finding `FinalizerFlapping` opens. Once or twice may be a feature that somebody switched off
     /// and on.
     pub finalizer_returns: u32,
+    /// The number of writes without a change within `hot_loop_window` before the finding `HotLoop`
+    /// opens. Config Sync calls more than five per minute a fight.
+    pub hot_loop_writes: u32,
+    /// The sliding window in which such writes are counted.
+    pub hot_loop_window: Span,
+    /// The number of writes of a kind without a change within `redundant_window`, by programs, before the
+    /// finding `RedundantStatusWrites` opens. On average, each object must be written every two minutes.
+    pub redundant_writes: u32,
+    /// The sliding window in which the writes of a kind are counted.
+    pub redundant_window: Span,
+    /// The number of writes within `fight_window` that two writers must have undone before the finding
+    /// `WriteFight` opens.
+    pub fight_writes: u32,
+    /// The sliding window in which such writes are counted. A tool that applies manifests every three
+    /// minutes undoes two within it, and the operator two.
+    pub fight_window: Span,
+    /// The number of times within `revert_window` that an older status must have been written back
+    /// before the finding `StatusReverted` opens. One or two may follow a change of the leader.
+    pub status_reverts: u32,
+    /// The sliding window in which these are counted.
+    pub revert_window: Span,
+    /// The number of times within `recreate_window` that a child must have come back after its deletion
+    /// before the finding `RecreateLoop` opens.
+    pub recreations: u32,
+    /// The sliding window in which these returns are counted.
+    pub recreate_window: Span,
     /// How long the data of a ConfigMap or a Secret must have been newer than a Pod that read it
     /// only when it started, before the finding `StaleConfiguration` opens. Operators and tools
     /// that watch configuration restart the Pods within minutes.
@@ -195,6 +227,12 @@ pub struct Settings {
     /// before the finding `InformerNotSynced` opens a minute later. controller-runtime gives up
     /// after two minutes; large caches take minutes.
     pub informer_sync_within: Span,
+    /// The number of reconciles per second, of objects at rest and without a change, that the finding
+    /// `SilentHotLoop` needs, and of writes that change nothing, for `UnchangedWrites`. An operator that
+    /// asks for an external system every few seconds has fewer.
+    pub silent_loop_rate: u32,
+    /// How long that must go on. The start of an operator and the way out of a backlog are shorter.
+    pub silent_loop_after: Span,
     /// How long nobody may renew the operator's lease while its Pods run before the finding
     /// `LeaderAbsent` opens. The longest usual lease duration is 137 s, and the next leader needs
     /// time to start.
@@ -205,6 +243,9 @@ pub struct Settings {
     pub leader_transitions: u32,
     /// The window in which requests of the operator to the API server are counted.
     pub api_window: Span,
+    /// The number of conflicts within the window that the finding `ConflictStorm` needs. The retries of one
+    /// object wait longer and longer, so it has fewer.
+    pub conflicts: u32,
     /// The number of failed requests within the window that the finding `ApiErrors` needs.
     pub api_errors: u32,
     /// The percentage of requests within the window that must have failed. A restart of an API
@@ -214,8 +255,9 @@ pub struct Settings {
     /// may be a test.
     pub forbidden_requests: u32,
     /// How long the operator may leave a spec change unacknowledged before the finding `Starved`
-    /// opens, if it has acknowledged `starved_others` other objects of the kind since. Ten times
-    /// the learned median applies instead if it is longer.
+    /// opens, counted from the end of an outage through which the change waited, if it has acknowledged
+    /// `starved_others` other objects of the kind since. Ten times the learned median applies instead if
+    /// it is longer.
     pub starved_after: Span,
     /// The number of other objects that must have been acknowledged since.
     pub starved_others: u32,
@@ -226,6 +268,10 @@ pub struct Settings {
     /// of the operator must fail before the finding `ApiErrors` pages. Two minutes is longer than
     /// the restart of an API server.
     pub source_failing_after: Span,
+    /// How long the calls of a webhook must fail before the finding `WebhookUnavailable` or
+    /// `ConversionFailing` opens, if several objects report it; three times as long applies if only one
+    /// does. A replica that leaves a Service is replaced within seconds.
+    pub webhook_down_after: Span,
     /// How long nobody may scrape `/metrics` of loopwatch before the finding `NotScraped` opens; 0
     /// disables it. Ten minutes are ten scrapes at the longest usual interval. loopwatch expects no
     /// scrapes at all if it posts alerts or sends traces, until a Prometheus has scraped it once.
@@ -374,6 +420,7 @@ impl Default for Settings {
             reject_after: Span::secs(10),
             unsaid_after: Span::secs(30),
             regressed_after: Span::mins(5),
+            broken_after: Span::mins(5),
             failing_objects: 3,
             failing_percent: 50,
             page_objects: 3,
@@ -400,6 +447,16 @@ impl Default for Settings {
             soft_delete_finalizer: "softdelete".to_owned(),
             soft_deleted_after: Span::hours(24),
             finalizer_returns: 3,
+            hot_loop_writes: 10,
+            hot_loop_window: Span::mins(2),
+            redundant_writes: 300,
+            redundant_window: Span::mins(30),
+            fight_writes: 6,
+            fight_window: Span::mins(4),
+            status_reverts: 3,
+            revert_window: Span::mins(10),
+            recreations: 3,
+            recreate_window: Span::mins(10),
             stale_after: Span::mins(10),
             owner_absent_after: Span::mins(5),
             cleanup_slow_after: Span::mins(5),
@@ -422,10 +479,13 @@ impl Default for Settings {
             queue_backlog_after: Span::mins(2),
             queue_growth_window: Span::hours(1),
             informer_sync_within: Span::mins(5),
+            silent_loop_rate: 5,
+            silent_loop_after: Span::mins(5),
             leader_absent_after: Span::mins(5),
             leader_window: Span::hours(1),
             leader_transitions: 3,
             api_window: Span::mins(5),
+            conflicts: 20,
             api_errors: 10,
             api_error_percent: 20,
             forbidden_requests: 5,
@@ -433,6 +493,7 @@ impl Default for Settings {
             starved_others: 20,
             poison_crashes: 2,
             source_failing_after: Span::mins(2),
+            webhook_down_after: Span::secs(20),
             scrape_expected_within: Span::mins(10),
             audit_every: Span::mins(1),
             learn_after: 20,

@@ -26,7 +26,7 @@ pub use self::rights::{Right, Rights};
 use self::totals::add_each;
 pub use self::totals::{
     ConditionState, Durations, EarlierRevisions, EventReason, FinalizerTotals, KindTotals,
-    NamespaceTotals, OwnerReferenceCounts, RevisionTotals, WatchTotals,
+    NamespaceTotals, OwnerReferenceCounts, RevisionTotals, WatchTotals, WriteCounts,
 };
 pub use self::trends::{ProfileSummary, TrendSignal, TrendSummary};
 pub use self::words::{
@@ -67,6 +67,9 @@ pub struct Snapshot {
     /// The names in the settings that have a deadline but are of no watched kind. Empty until the kinds
     /// are known.
     pub unused_deadlines: Vec<String>,
+    /// The names of kinds in rules about findings that are of no watched kind, although a watched kind of
+    /// another group has this name.
+    pub mistaken_rules: Vec<String>,
     /// Leader election leases, ordered by namespace and name.
     pub leases: Vec<LeaseRow>,
     /// The operator itself.

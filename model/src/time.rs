@@ -176,6 +176,28 @@ impl fmt::Display for Span {
     }
 }
 
+/// A duration as the age of something, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Age(Span);
+
+impl Span {
+    /// Returns the duration as an age, whose text has no fractions of a second.
+    #[must_use]
+    pub const fn as_age(self) -> Age {
+        Age(self)
+    }
+}
+
+impl fmt::Display for Age {
+    /// Writes `<1s` for a part of a second, and everything else like [`Span`].
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.0 {
+            1..1000 => f.write_str("<1s"),
+            _ => self.0.fmt(f),
+        }
+    }
+}
+
 impl Serialize for Span {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // Unlike `Display`, this does not truncate, because a recorded setting must read back
@@ -207,6 +229,7 @@ mod tests {
         assert_eq!(Span::mins(90).to_string(), "1h30m");
         assert_eq!(Span::secs(100_000).to_string(), "1d3h");
         assert_eq!(Span(2_500).to_string(), "2s");
+        assert_eq!([0, 2, 1000].map(|ms| Span(ms).as_age().to_string()), ["0s", "<1s", "1s"]);
         assert_eq!(Span::secs(i64::MAX), Span(i64::MAX), "a lease may have any duration");
 
         for invalid in ["", "10", "m", "-5s", "10 parsecs", "99999999999999999999s", "ü5s"] {

@@ -10,15 +10,16 @@ use clap::Args;
 use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Answer, Observation, Probe};
-use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Settings};
 use loopwatch_model::snapshot::{KindSummary, ObjectState};
 use loopwatch_model::time::{Span, Timestamp};
 use prometheus_client::metrics::gauge::Gauge;
 
 use super::FAILURE;
+use super::file::no_namespace;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
-use crate::config::{ClusterFlags, JudgeFlags, one_of};
+use crate::config::{ClusterFlags, JudgeFlags, misspelt_kinds, one_of};
 use crate::export::presentation::report::{FailOn, OutputFormat, junit};
 use crate::export::view::{DumpInput, Input};
 use crate::lock::lock;
@@ -39,7 +40,7 @@ const READS_WITHIN: Duration = Duration::from_secs(10);
 pub(super) struct CheckArgs {
     /// Check a dump (a file or folder from `kubectl get -o json|yaml`) or the end of a recording,
     /// instead of a cluster
-    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context", "operator", "watch"])]
+    #[arg(long, alias = "snapshot", value_name = "FILE|DIR")]
     from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
     #[arg(long, alias = "until", value_name = "RFC3339", requires = "from", value_parser = instant)]
@@ -63,7 +64,7 @@ pub(super) struct CheckArgs {
     #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
     fail_on_state: Vec<ObjectState>,
     /// Time after which to print the report even if some lists are incomplete
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse, help_heading = "Cluster")]
     timeout: Span,
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
@@ -84,6 +85,10 @@ struct LowestSeverity(Option<Severity>);
 
 pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u8> {
     args.judge.apply(&mut settings);
+    if args.cluster.namespace.is_empty() {
+        enable_lints(&mut settings);
+    }
+
     let (model, input) = match &args.from {
         Some(path) => {
             judge_file(path, args.at, &args.judge, Namespaces::of(&args.cluster), settings)?
@@ -103,6 +108,10 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
     let shown =
         Shown { model: &model, input: &input, timeline: None, all: args.all, offers_all: true };
     let snapshot = shown.print(args.output)?;
+    for note in misspelt_kinds(model.settings(), &snapshot.kinds) {
+        super::print_error(&note);
+    }
+
     let fail_on = FailOn { severity: args.fail_on.0, states: args.fail_on_state };
     if let Some(file) = &args.junit {
         let tests = junit(&snapshot, &input, &fail_on)?;
@@ -118,6 +127,13 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
     Ok(play::exit_code(&snapshot, &input, &fail_on))
 }
 
+/// Enables the findings about weaknesses of programs, unless a rule of the user decides. Those who look at
+/// single namespaces want to know about their objects.
+fn enable_lints(settings: &mut Settings) {
+    let rule = FindingRule { enabled: Some(true), ..Default::default() };
+    settings.findings.entry(ALL_FINDINGS.to_owned()).or_default().push(rule);
+}
+
 /// Judges a dump or a recording.
 pub(super) fn judge_file(
     path: &Path,
@@ -126,6 +142,11 @@ pub(super) fn judge_file(
     namespaces: Namespaces<'_>,
     settings: Settings,
 ) -> anyhow::Result<(Model, Input)> {
+    anyhow::ensure!(
+        path != Path::new("-"),
+        "loopwatch reads no dump from standard input; write it to a file, and name the file"
+    );
+
     if path.is_file() {
         match Recording::open(path) {
             Ok(recording) => {
@@ -146,7 +167,7 @@ pub(super) fn judge_file(
 }
 
 impl<'a> Namespaces<'a> {
-    fn of(flags: &'a ClusterFlags) -> Self {
+    pub(super) fn of(flags: &'a ClusterFlags) -> Self {
         Self { only: &flags.namespace, except: &flags.exclude_namespace }
     }
 
@@ -155,6 +176,26 @@ impl<'a> Namespaces<'a> {
         let is_wanted =
             namespace.is_empty() || self.only.is_empty() || self.only.contains(namespace);
         is_wanted && !self.except.contains(namespace)
+    }
+
+    /// Checks that the dump has objects in the namespaces. Prints a note about each that it lacks.
+    ///
+    /// # Errors
+    /// If it has none of those that the user wants to see: a report on nothing would say that all is
+    /// well.
+    fn expect_in(self, path: &Path, dump: &Dump) -> anyhow::Result<()> {
+        let known = dump.namespaces();
+        let is_absent = |name: &&String| !known.contains(name.as_str());
+
+        let absent: Vec<&String> = self.only.iter().filter(is_absent).collect();
+        if !absent.is_empty() && absent.len() == self.only.len() {
+            anyhow::bail!(no_namespace(path, &known, absent[0]));
+        }
+
+        for name in absent.into_iter().chain(self.except.iter().filter(is_absent)) {
+            super::print_error(&no_namespace(path, &known, name));
+        }
+        Ok(())
     }
 }
 
@@ -172,7 +213,7 @@ fn judge_dump(
     let now = SystemClock::new().wall();
 
     // Users often check a dump long after taking it. That time must not count towards deadlines.
-    let newest = dump.newest();
+    let newest = dump.newest(now);
     if let (Some(at), Some(newest)) =
         (at, newest.filter(|newest| at.is_some_and(|at| at < *newest)))
     {
@@ -183,6 +224,7 @@ fn judge_dump(
     }
 
     let at = at.or(newest).unwrap_or(now).min(now);
+    namespaces.expect_in(path, &dump)?;
     dump.problems.iter().for_each(|problem| super::print_error(problem));
 
     // Time does not pass in a dump.
@@ -228,7 +270,12 @@ fn answer_probes(model: &mut Model, at: Timestamp, answer: impl Fn(&Probe) -> An
 fn described(dump: &Dump) -> DumpInput {
     let without = dump.objects().filter(|object| object.managers.is_empty()).count();
     let (objects, without_managed_fields) = (dump.objects().count() as u64, without as u64);
-    DumpInput { objects, without_managed_fields, problems: dump.problems.clone() }
+    DumpInput {
+        objects,
+        without_managed_fields,
+        problems: dump.problems.clone(),
+        may_hide_objects: dump.is_broken,
+    }
 }
 
 /// Judges the end of a recording, or the time that `--at` gives.

@@ -34,12 +34,14 @@ pub(super) struct DemoArgs {
 }
 
 pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
+    anyhow::ensure!(
+        !args.once || args.serve.listen.is_none(),
+        "--once prints the report and exits, so nothing listens; leave out --listen, or leave out --once"
+    );
+
     let mut text = String::new();
     MultiGzDecoder::new(INCIDENT).read_to_string(&mut text)?;
-    if !args.once {
-        text = ending_at(&text, SystemClock::new().wall()); // as if it had just happened
-    }
-
+    text = ending_at(&text, SystemClock::new().wall()); // as if it had just happened
     let recording = Recording::read(Cursor::new(text), "the embedded incident".to_owned())?;
     let mut settings = recording.header().settings.clone();
     args.serve.apply(&mut settings);
@@ -58,7 +60,7 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     }
 
     let played = play::play("the embedded incident", recording, settings, None, None)?;
-    super::print(&timeline::text(&played.timeline));
+    super::print(&timeline::text(&played.timeline, true));
 
     let Played { model, input, .. } = &played;
     Shown { model, input, timeline: None, all: false, offers_all: false }

@@ -38,7 +38,7 @@ pub(super) struct ExplainArgs {
     server: Option<ServerUrl>,
     /// Explain from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording,
     /// instead of a cluster
-    #[arg(long, alias = "snapshot", value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, alias = "snapshot", value_name = "FILE|DIR")]
     from: Option<PathBuf>,
     /// Time to report on [default: the newest time in the dump, or the end of the recording]
     #[arg(long, alias = "until", value_name = "RFC3339", requires = "from", value_parser = check::instant)]
@@ -77,13 +77,16 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     let text = match (&args.server, &args.from) {
         (Some(server), _) => app::runtime()?.block_on(server::ask(server, &path(&question)))?,
         (None, Some(path)) => {
+            let read = file::read(path, args.at, &args.judge, settings, &question);
             let (explanation, not_visible) =
-                file::read(path, args.at, &args.judge, settings, &question)?;
+                read.map_err(|error| args.object.with_advice(error))?;
             json_of(&explanation, &not_visible)?
         }
         (None, None) => {
             let look = cluster::look(args.connection.access(None), settings, &question);
-            let (explanation, not_visible) = app::runtime()?.block_on(look)?;
+            let looked = app::runtime()?.block_on(look);
+            let (explanation, not_visible) =
+                looked.map_err(|error| args.object.with_advice(error))?;
             json_of(&explanation, &not_visible)?
         }
     };

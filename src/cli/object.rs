@@ -4,11 +4,13 @@ use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 
 use super::USAGE;
+use crate::export::view::LookupError;
+use crate::sources::survey::KindNameError;
 
 /// The object that a command is about: `KIND NAME` or `KIND/NAME`.
 #[derive(Args, Debug)]
 pub(super) struct ObjectArgs {
-    /// Kind, in any form that kubectl accepts: widgets, widget, Widget, a short name,
+    /// Kind, in any form that kubectl accepts: widgets, widget, Widget, a short name (not with --from),
     /// widgets.example.io; or KIND/NAME
     #[arg(value_name = "KIND", value_parser = NonEmptyStringValueParser::new())]
     kind: String,
@@ -26,6 +28,22 @@ impl ObjectArgs {
                 Some((kind, name))
             }
             (None, _) => None,
+        }
+    }
+
+    /// Adds to an error about an unknown kind that the arguments may name two objects.
+    pub(super) fn with_advice(&self, error: anyhow::Error) -> anyhow::Error {
+        let is_unknown = matches!(
+            error.downcast_ref(),
+            Some(LookupError::NoKind { .. } | LookupError::NotInFile { .. })
+        ) || matches!(error.downcast_ref(), Some(KindNameError::Unknown { .. }));
+
+        match &self.name {
+            Some(name) if is_unknown && self.kind.contains('/') => anyhow::anyhow!(
+                "{error}; if {} names an object, leave out {name}: this command is about one object",
+                self.kind
+            ),
+            _ => error,
         }
     }
 }

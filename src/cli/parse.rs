@@ -19,6 +19,8 @@ pub(super) struct Parsed {
     pub(super) settings: Settings,
     /// The parts of the configuration that are invalid, and thus left out.
     pub(super) problems: Vec<String>,
+    /// The variables and the keys of the file that have no effect.
+    pub(super) note: Option<String>,
     /// The configuration file of `run`, which may not exist.
     pub(super) file: Option<PathBuf>,
     /// Whether the whole file is valid.
@@ -42,7 +44,9 @@ fn parse_with(
 ) -> Result<Parsed, clap::Error> {
     let runs = runs(arguments);
     let mut arguments = arguments.to_vec();
-    let (mut ignored, mut problems) = (unused_variables(&arguments), Vec::new());
+    let without_effect = without_effect(&arguments);
+    let (mut ignored, mut problems) = (without_effect.clone(), Vec::new());
+    let mut note = None;
     let (mut file, mut path, mut file_is_valid) = (None, None, true);
     let (mut unknown, mut is_unclear) = (None, false);
 
@@ -69,11 +73,12 @@ fn parse_with(
                 let missing = named.is_none() && !default.exists();
                 path = named.or_else(|| named_command(&matches, "run").then(|| default.to_owned()));
 
-                let (valid, more) = match &path {
+                let (mut valid, more) = match &path {
                     Some(path) if !missing => File::read(path, author),
                     _ => Default::default(),
                 };
 
+                note = note_without_effect(&without_effect, &valid.without(&without_effect));
                 file_is_valid = more.is_empty();
                 is_unclear |= valid.hides_access;
                 problems.extend(more);
@@ -91,7 +96,7 @@ fn parse_with(
 
                 problems.extend(cli.command.cluster().and_then(ClusterFlags::problem));
                 let settings = file.unwrap_or_default().settings;
-                return Ok(Parsed { cli, settings, problems, file: path, file_is_valid });
+                return Ok(Parsed { cli, settings, problems, note, file: path, file_is_valid });
             }
             Err(error) => error,
         };
@@ -196,19 +201,28 @@ fn is_value(
     })
 }
 
-/// The flags whose variables do not apply. A dump replaces the cluster, so variables about a
-/// cluster, and about what to watch in it, must not conflict with it.
-fn unused_variables(arguments: &[OsString]) -> Vec<String> {
-    let is_dump = |argument: &OsString| {
+/// The flags whose variables and keys of the file do not apply. A dump or a recording replaces the
+/// cluster, so variables about a cluster, and about what to watch in it, must not conflict with it.
+fn without_effect(arguments: &[OsString]) -> Vec<String> {
+    let is_file = |argument: &OsString| {
         matches!(argument.to_string_lossy().split('=').next(), Some("--from" | "--snapshot"))
     };
-    let unused: &[&str] = if arguments.iter().any(is_dump) {
-        &["kubeconfig", "context", "operator", "watch"]
-    } else {
-        &[]
-    };
+    match arguments.iter().any(is_file) {
+        true => config::not_for_files(),
+        false => Vec::new(),
+    }
+}
 
-    unused.iter().map(|flag| (*flag).to_owned()).collect()
+/// Names the variables of these flags that are set, and the keys of the file, none of which has an
+/// effect.
+fn note_without_effect(flags: &[String], keys: &[&String]) -> Option<String> {
+    let variables = flags.iter().map(|flag| config::variable(flag));
+    let variables = variables.filter(|name| std::env::var_os(name).is_some());
+    let keys = keys.iter().map(|flag| format!("the key {} of the file", flag.replace('-', "_")));
+    let names: Vec<String> = variables.chain(keys).collect();
+
+    (!names.is_empty())
+        .then(|| format!("without effect on a dump or a recording: {}", names.join(", ")))
 }
 
 /// Formats an error as one line: the problem and the nearest valid name.
@@ -228,6 +242,10 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         line.push_str("; to give a flag a negative value, write --flag=-5");
     }
 
+    if let Some(file) = file_without_flag(error, arguments) {
+        line.push_str(&format!("; to read a dump or a recording, use --from {file}"));
+    }
+
     match named(error)
         .filter(|named| named.starts_with('-') && position(arguments, named).is_none())
     {
@@ -237,6 +255,21 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
         }
         _ => line,
     }
+}
+
+/// The unexpected argument in an error, if it looks like a file for `--from`.
+fn file_without_flag<'e>(error: &'e clap::Error, arguments: &[OsString]) -> Option<&'e str> {
+    const EXTENSIONS: [&str; 5] = ["json", "yaml", "yml", "jsonl", "gz"];
+
+    let file = named(error).filter(|_| error.kind() == ErrorKind::UnknownArgument)?;
+    let command = Cli::command();
+    let mut words = arguments.iter().skip(1).filter_map(|word| command.find_subcommand(word));
+    let takes_file = words.next()?.get_arguments().any(|arg| arg.get_id() == config::FROM);
+    let path = Path::new(file);
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let is_file = EXTENSIONS.contains(&extension.unwrap_or_default()) || path.exists();
+
+    Some(file).filter(|_| takes_file && !file.starts_with('-') && is_file)
 }
 
 /// Whether a flag has a variable. That of a report has none, so `-o` must be in the arguments.
@@ -318,7 +351,8 @@ fn not_utf8(arguments: &[OsString]) -> String {
 
 /// The command line, with the environment variables of all flags except the `ignored` ones.
 fn command(ignored: &[String]) -> clap::Command {
-    let command = exit_codes::with_help(config::with_help_of_run(Cli::command()));
+    let command = config::with_conflicts(config::with_help_of_run(Cli::command()));
+    let command = exit_codes::with_help(command);
     config::with_variables(command, &flags_with_variables(), ignored)
 }
 

@@ -93,7 +93,7 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     if format.is_for_programs() {
         report_blind_spots(input);
     } else {
-        super::print(&timeline::text(timeline));
+        super::print(&timeline::text(timeline, input.is_whole()));
     }
 
     let snapshot = shown.print(format)?;

@@ -18,7 +18,7 @@ use crate::sources::api_server::Selection;
 #[command(after_help = EXAMPLES)]
 pub(super) struct RightsArgs {
     /// Report on the end of a recording, instead of a cluster
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["kubeconfig", "context", "operator", "watch"])]
+    #[arg(long, value_name = "FILE")]
     from: Option<PathBuf>,
     /// Time to report on [default: the end of the recording]
     #[arg(long, alias = "until", value_name = "RFC3339", requires = "from", value_parser = check::instant)]
@@ -27,7 +27,7 @@ pub(super) struct RightsArgs {
     #[arg(long, short, value_name = "FORMAT", default_value = "table", value_parser = check::format)]
     output: OutputFormat,
     /// Time after which to print the report even if some lists are incomplete
-    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse)]
+    #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse, help_heading = "Cluster")]
     timeout: Span,
     #[command(flatten)]
     pub(super) cluster: ClusterFlags,
@@ -64,7 +64,8 @@ pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result
     args.judge.apply(&mut settings);
     let model = match &args.from {
         Some(path) => {
-            check::judge_file(path, args.at, &args.judge, check::Namespaces::default(), settings)?.0
+            let namespaces = check::Namespaces::of(&args.cluster);
+            check::judge_file(path, args.at, &args.judge, namespaces, settings)?.0
         }
         None => {
             let select = Selection::OperatorPermissions;

@@ -96,7 +96,11 @@ fn named(text: &str) -> Result<&'static Runbook, String> {
 
     let mut nearest = Nearest::new(word);
     all_runbooks().iter().for_each(|it| nearest.offer(it.name, || it.name.to_owned()));
-    Err(format!("there is no runbook {text:?}{}", nearest.hint()))
+    let hint = match nearest.hint() {
+        hint if hint.is_empty() => "; `loopwatch runbook` prints the names of all".to_owned(),
+        hint => hint,
+    };
+    Err(format!("there is no runbook {text:?}{hint}"))
 }
 
 /// Merges the groups of all files into one document, in which `groups:` may occur only once.
@@ -136,7 +140,11 @@ mod tests {
             Err("there is no runbook \"LoopwatchOperatrDown\"; did you mean OperatorDown?"
                 .to_owned())
         );
-        assert_eq!(named("xyz").map(|it| it.name), Err("there is no runbook \"xyz\"".to_owned()));
+        assert_eq!(
+            named("xyz").map(|it| it.name),
+            Err("there is no runbook \"xyz\"; `loopwatch runbook` prints the names of all"
+                .to_owned())
+        );
     }
 
     #[test]

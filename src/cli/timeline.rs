@@ -16,11 +16,18 @@ use crate::export::view::without_controls;
 const MAX_LINES: usize = 200;
 
 /// The finding events of a recording as text: one line per event, with the time since the first.
-pub(super) fn text(events: &[FindingEvent]) -> String {
+/// `is_whole` means that loopwatch could read every line of the recording.
+pub(super) fn text(events: &[FindingEvent], is_whole: bool) -> String {
+    let part = if is_whole { "" } else { " in the part that loopwatch could read" };
     let Some(first) = events.first().map(|event| event.at) else {
-        return "No findings in this recording.\n\n".to_owned();
+        return match is_whole {
+            true => "No findings in this recording.\n\n".to_owned(),
+            false => {
+                format!("No findings{part}. The rest of this recording is missing or damaged.\n\n")
+            }
+        };
     };
-    let mut text = format!("Findings since {first}:\n");
+    let mut text = format!("Findings since {first}{part}:\n");
     for event in events.iter().take(MAX_LINES) {
         text.push_str(&line(event, first));
     }

@@ -13,13 +13,13 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 
 use super::connection::ConnectionFlags;
-use super::file::for_each_observation;
+use super::file::{find_in_file, for_each_observation, no_namespace};
 use super::object::{self, ObjectArgs};
 use super::{FINDINGS, SUCCESS, check};
 use crate::app;
 use crate::config::{JudgeFlags, one_of, operator_name};
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
-use crate::export::view::{self, BlindSpot, ObjectQuestion};
+use crate::export::view::{BlindSpot, ObjectQuestion};
 use crate::sources::api_server::{ApiResources, Cluster, OperatorName};
 use crate::sources::offline::ObservedObjects;
 use crate::sources::survey::{
@@ -74,7 +74,7 @@ struct DeleteArgs {
     namespace: Option<String>,
     /// Predict from a dump (a file or folder from `kubectl get -o json|yaml`) or a recording, instead
     /// of a cluster. The deletion may also take objects of kinds that the file lacks
-    #[arg(long, value_name = "FILE|DIR", conflicts_with_all = ["kubeconfig", "context"])]
+    #[arg(long, value_name = "FILE|DIR")]
     from: Option<PathBuf>,
     /// Time in the recording at which to delete the object [default: its end]
     #[arg(long, value_name = "RFC3339", requires = "from", value_parser = check::instant)]
@@ -111,10 +111,11 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
             let Some((kind, name)) = delete.object.kind_and_name() else {
                 return Ok(object::refuse_without_name("what-if delete"));
             };
-            match &delete.from {
-                Some(path) => runtime.block_on(read_file(path, delete, kind, name))?,
-                None => runtime.block_on(read_delete(&args, delete, kind, name))?,
-            }
+            let predicted = match &delete.from {
+                Some(path) => runtime.block_on(read_file(path, delete, kind, name)),
+                None => runtime.block_on(read_delete(&args, delete, kind, name)),
+            };
+            predicted.map_err(|error| delete.object.with_advice(error))?
         }
         Action::Uninstall(uninstall) => runtime.block_on(read_uninstall(&args, uninstall))?,
     };
@@ -218,16 +219,35 @@ async fn read_file(
         namespace: args.namespace.clone(),
         name: name.to_owned(),
     };
-    let object = view::find_object(&model, &question).await?;
-
     let mut objects = ObservedObjects::default();
     for_each_observation(path, args.at, |observation| objects.see(observation))?;
-    let mut read = objects.graph();
+
+    let (object, mut read) = if question.is_about_namespace() {
+        let object = namespace_in_file(path, &objects, name)?;
+        (object, objects.graph_with_namespace(name))
+    } else {
+        (find_in_file(path, &model, &question).await?, objects.graph())
+    };
     let unread = input.blind_spots().into_iter();
     read.left_out.extend(unread.map(|BlindSpot { what, why }| LeftOut { what, why }));
 
     let cascade = args.cascade;
     Ok(predicted(read, &[object], |targets| Request { targets, cascade, operator: None }))
+}
+
+/// A namespace of a dump or a recording, which need not have the namespace itself.
+fn namespace_in_file(
+    path: &Path,
+    objects: &ObservedObjects,
+    name: &str,
+) -> anyhow::Result<ObjectAddress> {
+    let namespaces = objects.namespaces();
+    if !namespaces.contains(name) {
+        anyhow::bail!(no_namespace(path, &namespaces, name));
+    }
+
+    let (kind, name) = ("Namespace".to_owned(), name.to_owned());
+    Ok(ObjectAddress { group: String::new(), kind, namespace: String::new(), name })
 }
 
 async fn read_uninstall(what_if: &WhatIfArgs, args: &UninstallArgs) -> anyhow::Result<Predicted> {

@@ -11,15 +11,16 @@ use std::path::Path;
 use clap::builder::ValueParser;
 use clap::{Arg, Command, FromArgMatches};
 use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::bounds::Bounds;
 use loopwatch_model::time::Span;
 use serde_json::{Map, Value};
 
 pub(crate) use self::author::Author;
 use self::author::refusal;
-use super::findings::{self, FINDINGS_KEY};
+use super::findings::{self, FINDINGS_KEY, NAMES_NOTHING};
 use super::spelling::unknown;
 use super::web::{decides_access, may_mean_access};
-use super::{Flags, NO_DEADLINE, keys};
+use super::{Flags, keys};
 use crate::net::first_line;
 use crate::system::files::{is_irregular, open_regular};
 
@@ -117,6 +118,11 @@ impl File {
     /// An empty file, because the one of this author is invalid as a whole.
     fn invalid(problem: String, author: Author) -> (Self, Vec<String>) {
         (Self { hides_access: author.decides_access(), ..Self::default() }, vec![problem])
+    }
+
+    /// Removes the values of these flags, and returns the flags that had one.
+    pub(crate) fn without<'a>(&mut self, flags: &'a [String]) -> Vec<&'a String> {
+        flags.iter().filter(|flag| self.values.remove(*flag).is_some()).collect()
     }
 
     /// Adopts the value of a key, if the flag of that name accepts it.
@@ -247,6 +253,7 @@ fn texts(arg: &Arg, value: Value) -> Result<Vec<String>, String> {
 
     match (value, arg.get_value_delimiter()) {
         (Value::Null, _) => Ok(Vec::new()),
+        (Value::Array(items), _) if items.is_empty() => Err(NAMES_NOTHING.to_owned()),
         (Value::Array(items), _) => items.into_iter().map(one).collect(),
         (value, Some(delimiter)) => {
             Ok(one(value)?.split(delimiter).map(|part| part.trim().to_owned()).collect())
@@ -299,20 +306,45 @@ fn overlay(
         }
 
         match serde_json::from_value::<Settings>(changed.clone()) {
-            Ok(new) if !has_positive_deadlines(&new) => {
-                problems.push(format!("{place}.{name}: {NO_DEADLINE}"));
-            }
-            Ok(_) => *settings = changed,
+            Ok(new) => match out_of_bounds(&new, pointer, &name) {
+                Some(problem) => problems.push(format!("{place}.{name}: {problem}")),
+                None => *settings = changed,
+            },
             Err(error) => problems.push(format!("{place}.{name}: {}", first_line(&error))),
         }
     }
 }
 
-/// Whether all deadlines are longer than zero, as those of the flag are. A recording may contain
-/// others.
-fn has_positive_deadlines(settings: &Settings) -> bool {
-    let kinds = settings.deadlines.values();
-    kinds.chain([&settings.deadline]).all(|deadline| *deadline > Span::ZERO)
+/// The problem with a setting whose value, or one of whose values, is outside its bounds. A recording
+/// may contain such values.
+fn out_of_bounds(settings: &Settings, pointer: &str, name: &str) -> Option<String> {
+    let in_json = |settings: &Settings| {
+        let all = serde_json::to_value(settings).unwrap_or_default(); // plain data cannot fail
+        all.pointer(pointer).and_then(|all| all.get(name)).cloned()
+    };
+    let value = in_json(settings)?;
+    let values = match &value {
+        Value::Array(values) => values.iter().collect(),
+        Value::Object(values) => values.values().collect(), // deadlines by kind
+        one => vec![one],
+    };
+
+    // Texts, such as names of annotations, have no bounds, even if they look like durations.
+    let is_text = |value: &Value| value.as_str().is_some_and(|text| Span::parse(text).is_err());
+    if in_json(&Settings::default()).is_none_or(|default| is_text(&default)) {
+        return None;
+    }
+
+    values.into_iter().find_map(|value| {
+        let (number, bounds) = match value.as_str() {
+            Some(text) => {
+                (u64::try_from(Span::parse(text).ok()?.0).ok()?, Bounds::of_duration(name))
+            }
+            None => (value.as_u64()?, Bounds::of_number(name)),
+        };
+        let shown = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        (!bounds.contains(number)).then(|| format!("expected {bounds}, not {shown}"))
+    })
 }
 
 #[cfg(test)]

@@ -10,18 +10,23 @@
 //!   all: {namespaces: {exclude: [prod-*]}, severity: info}
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 
 use loopwatch_model::finding::{FINDINGS, FindingCode, Severity};
 use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Selector, Settings};
+use loopwatch_model::snapshot::KindSummary;
 use serde_json::{Map, Value};
 
-use super::spelling::unknown;
+use super::spelling::{slip_of, unknown};
+use super::values::is_label;
 use crate::sources::api_server::KindSelector;
 
 /// The key of the rules. It is not a flag.
 pub(super) const FINDINGS_KEY: &str = "findings";
+
+/// The problem with an empty list, which would select everything instead of nothing.
+pub(super) const NAMES_NOTHING: &str = "names nothing; leave it out to select everything";
 
 /// Objects that may be without an owner, from `--orphan-allow`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -122,6 +127,11 @@ fn rules(name: &str, value: Value, problems: &mut Vec<String>) -> Vec<FindingRul
         Value::Null => Vec::new(),
         one => vec![one],
     };
+    if listed && values.is_empty() {
+        problems.push(format!(
+            "{FINDINGS_KEY}.{name}: has no rule; use, for example, `{{enabled: false}}`"
+        ));
+    }
     let mut rules = Vec::new();
 
     for (index, value) in values.into_iter().enumerate() {
@@ -178,6 +188,34 @@ fn severity(value: &Value) -> Result<Severity, String> {
     named.ok_or_else(|| format!("expected critical, warning or info, not {value}"))
 }
 
+/// Notes on the kinds in the rules that are probably misspelt: each is like a known one, and is none.
+/// A kind that is like none may belong to another cluster, or be installed later.
+pub(crate) fn misspelt_kinds(settings: &Settings, known: &[KindSummary]) -> Vec<String> {
+    let full = |kind: &KindSummary, name: &str| {
+        let slash = if kind.group.is_empty() { "" } else { "/" };
+        format!("{}{slash}{name}", kind.group)
+    };
+    let names = |kind: &KindSummary| [full(kind, &kind.kind), full(kind, &kind.resource)];
+    let all: BTreeSet<String> = known.iter().flat_map(names).collect();
+    let is_known = |name: &str| all.iter().any(|known| known.eq_ignore_ascii_case(name));
+
+    let note = |finding: &str, name: &String| {
+        let is_exact = !name.contains('*') && !is_known(name);
+        let meant = slip_of(name, all.iter().map(String::as_str)).filter(|_| is_exact)?;
+        Some(format!(
+            "{FINDINGS_KEY}.{finding}: a rule names the kind {name}, which is none of those here; did you mean {meant}?"
+        ))
+    };
+    let rules = settings.findings.iter();
+    let named = rules.flat_map(|(finding, rules)| {
+        let kinds =
+            rules.iter().flat_map(|rule| rule.kinds.include.iter().chain(&rule.kinds.exclude));
+        kinds.map(move |name| (finding, name))
+    });
+
+    named.filter_map(|(finding, name)| note(finding, name)).collect()
+}
+
 /// Reads a list of names, or `include` and `exclude` with a list each.
 fn selector(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Selector, String> {
     let mut selector = Selector::default();
@@ -187,7 +225,7 @@ fn selector(value: Value, name: fn(&str) -> Result<String, String>) -> Result<Se
     }
 
     if selector.selects_all() {
-        return Err("names nothing; leave it out to select everything".to_owned());
+        return Err(NAMES_NOTHING.to_owned());
     }
 
     Ok(selector)
@@ -200,13 +238,18 @@ fn read_parts(
 ) -> Result<(), String> {
     for (key, value) in parts {
         match key.as_str() {
-            "include" => selector.include = names(value, name)?,
-            "exclude" => selector.exclude = names(value, name)?,
+            "include" => selector.include = some(&key, names(value, name)?)?,
+            "exclude" => selector.exclude = some(&key, names(value, name)?)?,
             _ => return Err(unknown(&key, ["include", "exclude"].map(str::to_owned).into_iter())),
         }
     }
 
     Ok(())
+}
+
+/// The names of a part, which may not be empty.
+fn some(key: &str, names: Vec<String>) -> Result<Vec<String>, String> {
+    if names.is_empty() { Err(format!("{key} is empty; leave it out")) } else { Ok(names) }
 }
 
 /// Reads a list of strings, or a comma-separated string.
@@ -248,8 +291,8 @@ fn kind(text: &str) -> Result<String, String> {
 
 /// Checks the name of a namespace. `*` stands for any text.
 fn namespace(text: &str) -> Result<String, String> {
-    let is_pattern = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '*';
-    if !text.is_empty() && text.chars().all(is_pattern) {
+    // Where the pattern has an asterisk, a name has any letters.
+    if is_label(&text.replace('*', "a")) {
         return Ok(text.to_owned());
     }
 

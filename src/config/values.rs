@@ -27,12 +27,20 @@ pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 pub(super) fn namespace(text: &str) -> Result<String, String> {
-    let is_name = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-    if !text.is_empty() && text.chars().all(is_name) {
+    if is_label(text) {
         return Ok(text.to_owned());
     }
 
     Err(format!("expected the name of a namespace, for example team-a, not {text:?}"))
+}
+
+/// Whether a text is a DNS label, as the names of namespaces are. Nothing else can have that name.
+pub(super) fn is_label(text: &str) -> bool {
+    let is_part = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    (1..=63).contains(&text.len())
+        && text.chars().all(is_part)
+        && !text.starts_with('-')
+        && !text.ends_with('-')
 }
 
 pub(super) fn label_key(text: &str) -> Result<String, String> {

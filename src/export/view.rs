@@ -48,7 +48,7 @@ pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};
 pub(crate) use self::scrapes::Scrapes;
 pub(crate) use self::text::{
-    Number, age, capitalised, controls_display, lasting, utc, without_controls,
+    Number, age, capitalised, controls_display, lasting, utc, without_code_marks, without_controls,
 };
 pub(crate) use self::timeline::{TimelineEntry, timeline_entries};
 pub(crate) use self::unhealthy::FindingsByObject;

@@ -17,6 +17,9 @@ pub(crate) enum InvalidUrl {
     /// The text is not an HTTP URL with a host.
     #[error("expected http:// or https:// with a host, for example http://127.0.0.1:8080")]
     NotHttp,
+    /// The text contains other characters than those of URLs, as RFC 3986 lists them.
+    #[error("a URL consists of ASCII characters; percent-encode all others")]
+    NotAscii,
     /// The text contains a user or a password.
     #[error("a URL must not contain a user or a password")]
     Credentials,
@@ -31,6 +34,10 @@ const RESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b
 impl HttpUrl {
     /// Parses a URL. One without a path gets `default_path`.
     pub(crate) fn parse(text: &str, default_path: &str) -> Result<Self, InvalidUrl> {
+        if !text.is_ascii() {
+            return Err(InvalidUrl::NotAscii);
+        }
+
         let uri: Uri = text.parse().map_err(|_| InvalidUrl::NotHttp)?;
         let mut parts = uri.into_parts();
         let is_http = parts
@@ -163,7 +170,7 @@ impl InvalidUrl {
     pub(crate) fn with_flag(self, file_flag: &str) -> String {
         match self {
             Self::Credentials => format!("{self}; use {file_flag}"),
-            Self::NotHttp | Self::Port => self.to_string(),
+            Self::NotHttp | Self::NotAscii | Self::Port => self.to_string(),
         }
     }
 }
@@ -214,6 +221,13 @@ mod tests {
     fn a_url_needs_a_host() {
         for text in ["http://", "http://:80", "http://[]", "http://[]:80/x"] {
             assert_eq!(HttpUrl::parse(text, "/"), Err(InvalidUrl::NotHttp), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_has_no_characters_beyond_ascii() {
+        for text in ["http://host/\u{80}", "http://host/?q=\u{202e}", "http://höst/"] {
+            assert_eq!(HttpUrl::parse(text, "/"), Err(InvalidUrl::NotAscii), "{text}");
         }
     }
 

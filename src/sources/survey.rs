@@ -14,7 +14,7 @@ mod tests;
 pub(crate) use self::closeup::{CloseUp, LimitedLookups, object_names};
 pub(crate) use self::graph::{ListProgress, OwnershipGraph, find_object};
 pub(crate) use self::installation::Installation;
-pub(crate) use self::kind_names::{kind_name, kind_named};
+pub(crate) use self::kind_names::{KindNameError, kind_name, kind_named};
 pub(crate) use self::own_rights::{MissingRights, missing_rights};
 pub(crate) use self::scraping::{
     Container, ContainerState, Endpoint, MonitorSpec, Object, PORT, Part, Pod, PrometheusSpec,

@@ -11,10 +11,11 @@ use super::{loopwatch, text};
 const FAULTS: &str = include_str!("../dumps/faults.json");
 
 /// All findings in this dump, including those that another one explains.
-const EXPECTED: [&str; 21] = [
+const EXPECTED: [&str; 22] = [
     "CleanupSlow Widget team-b/going",
     "CrossNamespaceOwner ConfigMap team-a/cross",
     "DanglingReference Widget team-b/dangling",
+    "DefinitionSchemaIncomplete CustomResourceDefinition /widgets.example.io",
     "DefinitionStuck CustomResourceDefinition /gizmos.example.io",
     "DeletionBlockedByDependent Widget team-b/top",
     "FinalizerStuck Gizmo team-b/last",
@@ -101,6 +102,18 @@ fn the_form_of_a_dump_does_not_matter() {
         list(&second[1..])
     );
 
+    let stream =
+        write(folder.path(), "stream.json", &format!("{}\n---\n{}\n", list(first), list(second)));
+    let utf16 = folder.path().join("powershell.json");
+    let units = format!("\u{feff}{}", list(&items));
+    std::fs::write(&utf16, units.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<_>>())
+        .expect("written");
+
+    let packed = folder.path().join("dump.json.gz");
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, list(&items).to_string().as_bytes()).expect("packed");
+    std::fs::write(&packed, encoder.finish().expect("packed")).expect("written");
+
     let mixed = write(folder.path(), "mixed.yml", &lists);
     let bundle = folder.path().join("bundle");
     for (number, document) in documents.iter().enumerate() {
@@ -108,7 +121,7 @@ fn the_form_of_a_dump_does_not_matter() {
     }
 
     write(&bundle, "kind-1/events.log", "not a dump: [");
-    for dump in [several, nested, yaml, mixed, bundle] {
+    for dump in [several, nested, yaml, stream, utf16, packed, mixed, bundle] {
         assert_eq!(
             findings(&["--from", dump.to_str().expect("a path")]),
             EXPECTED,
@@ -133,6 +146,7 @@ fn a_dump_that_lacks_a_kind_accuses_nobody_of_what_it_cannot_show() {
 
     // The group of the owners is known, but not the owners.
     let remaining = [
+        "DefinitionSchemaIncomplete CustomResourceDefinition /widgets.example.io",
         "DefinitionStuck CustomResourceDefinition /gizmos.example.io",
         "FinalizerStuck Gizmo team-b/last",
         "FinalizerStuck PersistentVolumeClaim team-b/leaf",
@@ -141,7 +155,7 @@ fn a_dump_that_lacks_a_kind_accuses_nobody_of_what_it_cannot_show() {
     assert_eq!(without(&["Widget"]), remaining);
     assert_eq!(without(&["ConfigMap"]), except(&["ConfigMap", "Dangling"]));
     assert_eq!(without(&["Namespace"]), except(&["NamespaceStuck", "spoke-of-unknown"]));
-    assert_eq!(without(&["CustomResourceDefinition"]), except(&["DefinitionStuck"]));
+    assert_eq!(without(&["CustomResourceDefinition"]), except(&["CustomResourceDefinition"]));
 
     let found = without(&["PersistentVolumeClaim"]);
     assert!(!found.iter().any(|finding| finding.starts_with("DeletionBlocked")), "{found:?}");
@@ -219,11 +233,18 @@ fn broken_parts_are_named_with_file_and_line_and_prove_no_absence() {
         "{\"kind\":\"List\",\n\"items\":[\n{\"kind\":\"W\"},\n{\"kind\":\"VList\"}]}",
     );
     let arguments = ["check", "--from", folder.path().to_str().expect("a path")];
-    let said = text(&loopwatch(&arguments).stderr);
+    let output = loopwatch(&arguments);
+    let said = text(&output.stdout);
+    assert_eq!(said.matches("of the dump:").count(), 1, "each part is named once: {said}");
+
+    let said = text(&output.stderr);
     let lines = FAULTS[..FAULTS.len() / 2].lines().count();
 
     for expected in [
-        format!("sub/half.json: EOF while parsing a string at line {lines}"),
+        format!(
+            "sub/half.json, line {lines}: the JSON ends in the middle of a document, after {} bytes, so the file is incomplete",
+            FAULTS.len() / 2
+        ),
         "sub/two.yaml, document at line 5: ".to_owned(),
         "third.json, line 3: not a Kubernetes object".to_owned(),
         "third.json, line 4: not a list".to_owned(),
@@ -359,6 +380,141 @@ fn a_deletion_is_predicted_from_a_recording_and_from_a_dump() {
     let absent = predict("widget", "w0o", &dump);
     assert_eq!(absent.status.code(), Some(2));
     assert!(text(&absent.stderr).contains("w0"), "it suggests a name: {}", text(&absent.stderr));
+}
+
+/// A dump has no controller, so an object in deletion stays there until a finalizer is removed.
+#[test]
+fn a_deletion_that_meets_one_that_hangs_is_not_clear() {
+    let deleting = |kind: &str, version: &str, name: &str, more: serde_json::Value| {
+        let mut object = serde_json::json!({
+            "apiVersion": version, "kind": kind, "metadata": {"name": name, "uid": name},
+        });
+        object["metadata"]
+            .as_object_mut()
+            .expect("an object")
+            .extend(more["metadata"].as_object().cloned().unwrap_or_default());
+        object["status"] = more["status"].clone();
+        object
+    };
+    let since = "2026-11-28T05:40:48Z";
+    let items = [
+        deleting(
+            "Widget",
+            "example.io/v1",
+            "web",
+            serde_json::json!({"metadata": {"namespace": "shop"}}),
+        ),
+        deleting(
+            "Widget",
+            "example.io/v1",
+            "cache",
+            serde_json::json!({"metadata": {
+                "namespace": "shop", "deletionTimestamp": since, "finalizers": ["example.io/cleanup"],
+                "ownerReferences": [{"apiVersion": "example.io/v1", "kind": "Widget", "name": "web", "uid": "web"}],
+            }}),
+        ),
+        deleting(
+            "Widget",
+            "example.io/v1",
+            "idle",
+            serde_json::json!({"metadata": {"namespace": "stuck"}}),
+        ),
+        deleting(
+            "Namespace",
+            "v1",
+            "stuck",
+            serde_json::json!({
+                "metadata": {"deletionTimestamp": since},
+                "status": {"conditions": [{
+                    "type": "NamespaceDeletionDiscoveryFailure", "status": "True", "reason": "DiscoveryFailed",
+                    "message": "Discovery failed for some groups, 1 failing: metrics.k8s.io/v1beta1",
+                }]},
+            }),
+        ),
+    ];
+    let list = serde_json::json!({"apiVersion": "v1", "kind": "List", "items": items});
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = folder.path().join("dump.json");
+    std::fs::write(&file, list.to_string()).expect("the dump");
+    let file = file.to_str().expect("a path");
+
+    for (target, expected) in [
+        (["widget", "web"], "waits until the controller of example.io removes the finalizer"),
+        (["namespace", "stuck"], "Discovery failed for some groups"),
+    ] {
+        let output = loopwatch(&[&["what-if", "delete"], &target[..], &["--from", file]].concat());
+        let said = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(
+            said.starts_with("BLOCKED") && said.contains(expected),
+            "{said} {}",
+            text(&output.stderr)
+        );
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_rule_with_a_misspelt_kind_is_named() {
+    let dump = format!("{}/tests/dumps/faults.json", env!("CARGO_MANIFEST_DIR"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let noted = |rule: &str| {
+        let config = write(folder.path(), "config.yaml", rule);
+        let config = config.to_str().expect("a path");
+        text(&loopwatch(&["check", "--from", &dump, "--config", config]).stderr)
+    };
+
+    let said = noted(
+        "orphan_allow: ['*:ConfigMpa']\nfindings: {Overdue: {kinds: [Service], enabled: false}}\n",
+    );
+    let expected = "findings.Orphan: a rule names the kind ConfigMpa, which is none of those here; did you mean ConfigMap?";
+    assert!(said.contains(expected) && said.trim().lines().count() == 1, "{said}");
+
+    let other =
+        noted("findings: {Overdue: {kinds: [other.io/Database, '*/Confgmap'], enabled: false}}\n");
+    assert_eq!(other, "", "kinds of other clusters");
+}
+
+/// Neither a dump nor a recording has namespaces among the objects, but both have the objects inside.
+#[test]
+fn the_deletion_of_a_namespace_is_predicted_from_a_file() {
+    let file = |path: &str| format!("{}/tests/{path}", env!("CARGO_MANIFEST_DIR"));
+    let (demo, dump) = (file("scenarios/demo.jsonl.gz"), file("dumps/faults.json"));
+    let predict = |kind: &str, name: &str, file: &str| {
+        loopwatch(&["what-if", "delete", kind, name, "--from", file])
+    };
+
+    let of_demo = predict("namespace", "webshop", &demo);
+    let said = text(&of_demo.stdout);
+    for expected in
+        ["Namespace webshop", "Widget.zoo.loopwatch.dev webshop/", "zoo.loopwatch.dev/cleanup"]
+    {
+        assert!(said.contains(expected), "{expected} is missing: {said} {}", text(&of_demo.stderr));
+    }
+    assert_eq!(of_demo.status.code(), Some(1), "a finalizer stops it");
+
+    let of_dump = predict("ns", "team-d", &dump);
+    let said = text(&of_dump.stdout);
+    let deleted = said.split("Deleted in any case").next().unwrap_or_default();
+    assert!(deleted.contains("× Service team-d/") && !deleted.contains("team-a/"), "{said}");
+    assert_eq!(of_dump.status.code(), Some(0), "{said}");
+
+    let absent = predict("namespaces", "teem-d", &dump);
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(text(&absent.stderr).contains("team-d"), "{}", text(&absent.stderr));
+
+    let explained = loopwatch(&["explain", "namespace", "team-d", "--from", &dump]);
+    let said = text(&explained.stderr);
+    assert!(said.contains("loopwatch what-if delete namespace team-d --from"), "{said}");
+}
+
+#[test]
+fn a_second_name_after_kind_and_name_is_explained() {
+    let dump = format!("{}/tests/dumps/faults.json", env!("CARGO_MANIFEST_DIR"));
+    for command in [&["what-if", "delete"][..], &["explain"]] {
+        let refused = loopwatch(&[command, &["widget/w0", "w1", "--from", &dump]].concat());
+        let said = text(&refused.stderr);
+        assert!(said.contains("if widget/w0 names an object, leave out w1"), "{said}");
+    }
 }
 
 #[test]

@@ -81,10 +81,11 @@ fn fire_and_clear() {
     let (more, mut still_empty) = prometheus.ask_panels("loopwatch-self");
     still_empty.retain(|title| !title.starts_with("Open findings")); // none is about loopwatch
 
-    // This test has no Events, no failing source, no missing permission, and no receiver of what
-    // loopwatch sends.
+    // This test has no Events, no failing source, no missing permission, no writes without a change, and
+    // no receiver of what loopwatch sends.
     let no_data = [
         "Kubernetes Events",
+        "Writes without a change",
         "Source failures",
         "Failing sources",
         "Missing permissions",

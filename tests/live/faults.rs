@@ -10,7 +10,7 @@ use crate::bed::test;
 use crate::case::{Case, Expected, SLACK, TWIN};
 use loopwatch_testbed::kube::ZOO;
 use loopwatch_testbed::sidecar::quick;
-use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wait::{eventually, pause};
 
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
@@ -18,6 +18,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("fault::overdue", overdue),
         test("fault::status_lag", status_lag),
         test("fault::condition_flapping", condition_flapping),
+        test("fault::hot_loop", hot_loop),
+        test("fault::redundant_writes", redundant_writes),
+        test("fault::write_fight", write_fight),
+        test("fault::status_reverted", status_reverted),
+        test("fault::recreate_loop", recreate_loop),
         test("fault::phase_stuck", phase_stuck),
         test("fault::phase_cycling", phase_cycling),
         test("fault::condition_malformed", condition_malformed),
@@ -121,6 +126,117 @@ fn condition_flapping() {
         assert_eq!(finding.evidence("condition"), "Ready", "{finding}");
         assert!(finding.evidence("transitions").as_i64() >= Some(6), "{finding}");
     }
+}
+
+fn hot_loop() {
+    let case = Case::new("hot-loop", &quick());
+    let expected = Expected {
+        fault: "HotLoop?period=100ms",
+        code: "HotLoop",
+        threshold: secs(12), // ten writes, of which the times allow one per second
+        also: &[],
+        lingers: secs(20),
+    };
+
+    for kind in ["Widget", "NumericString"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || ());
+
+        assert_eq!(finding.evidence("manager"), "widget-operator", "{finding}");
+        assert!(finding.evidence("wasted").as_i64() >= Some(10), "{finding}");
+    }
+}
+
+/// All versions of a kind together, of which most change only a time.
+fn redundant_writes() {
+    let mut settings = quick();
+    settings["redundant_window"] = json!("30s");
+    settings["redundant_writes"] = json!(10);
+    let case = Case::new("redundant-writes", &settings);
+    case.make("Widget", "target");
+
+    let selected = format!("kind=Widget&name=target&namespace={}", case.namespace);
+    case.operator.fault(&format!("HotLoop?{selected}&period=1s"));
+    case.resize("Widget", "target", 7);
+    let (finding, _) =
+        case.sidecar.expect_finding(secs(90) + SLACK, "RedundantStatusWrites", "Widget", "");
+
+    assert_eq!(finding.severity(), "info", "{finding}");
+    assert_eq!(finding.evidence("manager"), "widget-operator", "{finding}");
+    assert!(finding.evidence("wasted").as_u64() >= Some(10), "{finding}");
+
+    case.operator.cure("HotLoop");
+    case.sidecar.expect_cleared(secs(90) + SLACK, "RedundantStatusWrites", "Widget", "");
+}
+
+fn write_fight() {
+    let case = Case::new("write-fight", &quick());
+
+    // The object follows each size anew, so it never arrives.
+    let expected = Expected {
+        fault: "WriteFight?period=1s",
+        code: "WriteFight",
+        threshold: secs(8), // two undone writes per second, from the third one on
+        also: &["Overdue", "ConditionFlapping", "PhaseCycling"],
+        lingers: secs(20),
+    };
+
+    for kind in ["Widget", "NumericString"] {
+        case.make(kind, "target");
+        let finding = case.prove(&expected, kind, "target", || ());
+
+        assert_eq!(finding.evidence("writers"), "widget-operator and zoo-rival", "{finding}");
+        assert_eq!(finding.evidence("part"), "spec", "{finding}");
+    }
+}
+
+fn status_reverted() {
+    let case = Case::new("status-reverted", &quick());
+    let expected = Expected {
+        fault: "StatusReverted?period=1s",
+        code: "StatusReverted",
+        threshold: secs(12), // a revert every two seconds, from the fourth version on
+        also: &[],
+        lingers: secs(20),
+    };
+
+    case.make("Widget", "target");
+    let finding = case.prove(&expected, "Widget", "target", || ());
+    assert_eq!(finding.evidence("manager"), "widget-operator", "{finding}");
+    assert!(finding.evidence("times").as_i64() >= Some(3), "{finding}");
+}
+
+/// Another program deletes a child, and the operator creates it again.
+fn recreate_loop() {
+    let case = Case::new("recreate-loop", &quick());
+    case.make("Widget", "target");
+
+    let (kind, name) = ("ConfigMap", "widget-target-config");
+    case.sidecar.expect(secs(30), "the child is known", || {
+        case.sidecar.object(kind, &case.namespace, name).map(drop)
+    });
+
+    let at = format!("/api/v1/namespaces/{}/configmaps/{name}", case.namespace);
+    let uid = || case.kube.get(&at).ok().map(|object| object["metadata"]["uid"].clone());
+    for _ in 0..4 {
+        let known = uid();
+        case.kube.delete("v1", kind, &case.namespace, name);
+        eventually(secs(20), "the operator creates the ConfigMap again", || {
+            let now = uid();
+            (now.is_some() && now != known).then_some(()).ok_or("no other one".to_owned())
+        });
+    }
+
+    let began = Instant::now();
+    let (finding, _) = case.sidecar.expect_finding(SLACK, "RecreateLoop", kind, name);
+    assert_eq!(finding.evidence("manager"), "widget-operator", "{finding}");
+
+    let (detected, ended) = (began.elapsed(), Instant::now());
+    let (threshold, lingers) = (secs(0), secs(30));
+    case.sidecar.expect_cleared(lingers + SLACK, "RecreateLoop", kind, name);
+    let expected =
+        Expected { fault: "RecreateLoop", code: "RecreateLoop", threshold, also: &[], lingers };
+    case.conclude(&expected, kind, name, detected, ended.elapsed(), &|_| false);
 }
 
 fn phase_stuck() {

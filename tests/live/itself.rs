@@ -9,9 +9,10 @@ use serde_json::json;
 
 use crate::bed::{bed, test};
 use crate::case::Case;
+use crate::prometheus::Prometheus;
 use loopwatch_testbed::http;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
-use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, program, quick};
+use loopwatch_testbed::sidecar::{ShownFinding, Sidecar, program, quick, quick_but};
 use loopwatch_testbed::wire::Wire;
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -25,6 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         test("itself::stops_on_sigterm", stops_on_sigterm),
         test("itself::restart_keeps_findings", restart_keeps_findings),
         test("itself::limits_hold", limits_hold),
+        test("itself::not_scraped", not_scraped),
     ]
 }
 
@@ -256,4 +258,20 @@ fn limits_hold() {
     assert!(sidecar.objects("").is_ok_and(|objects| objects.len() <= 10));
 
     sidecar.process.assert_running();
+}
+
+/// A Prometheus loses its target, as after a change of a selector, and finds it again.
+fn not_scraped() {
+    let case = Case::empty("not-scraped", &quick_but(json!({"scrape_expected_within": "5s"})));
+    let sidecar = &case.sidecar;
+    let prometheus = Prometheus::start("not-scraped.prometheus", sidecar.port, None);
+    let cleared = || sidecar.expect_cleared(SOON, "NotScraped", "Source", "scrapes");
+    cleared();
+
+    prometheus.set_targets(&[]);
+    let (finding, _) = sidecar.expect_finding(SOON, "NotScraped", "Source", "scrapes");
+    assert!(finding.evidence("waiting_for").as_f64().is_some_and(|seconds| seconds >= 5.0));
+
+    prometheus.set_targets(&[("not-scraped", "widget-operator-0", sidecar.port)]);
+    cleared();
 }

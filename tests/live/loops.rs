@@ -20,6 +20,9 @@ use loopwatch_testbed::wait::{eventually, pause};
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("loops::failing", failing),
+        test("loops::conflicts", conflicts),
+        test("loops::silent", silent),
+        test("loops::unchanged", unchanged),
         test("loops::panicking", panicking),
         test("loops::stuck", stuck),
         test("loops::backlog", backlog),
@@ -90,8 +93,7 @@ fn failing() {
     assert_eq!(failing.evidence("skipped_objects"), 1, "{failing}");
     assert_eq!(*failing.evidence("instance"), instance(&case), "{failing}");
 
-    let (errors, _) = case.sidecar.expect_finding(FOUND, "ReconcileErrors", CONTROLLER, "widget");
-    assert_eq!(errors.0["explained_by"], failing.0["id"], "{errors}");
+    expect_errors_explained(&case);
 
     case.operator.cure("ReconcileFailing");
     case.sidecar.expect_cleared(SLACK, "ReconcileFailing", CONTROLLER, "widget");
@@ -101,6 +103,119 @@ fn failing() {
         &[("ReconcileErrors", "controller widget"), ("ReconcileFailing", "controller widget")],
     );
     expect_repeated(&case.sidecar, &case.operator);
+}
+
+/// The API server refuses all writes of a controller, which works from old copies. Near miss: the other
+/// controller of the same process works.
+fn conflicts() {
+    let mut settings = settings();
+    settings["api_window"] = json!("10s");
+    let case = Case::scraping("loop-conflicts", &settings, 2);
+    let names: Vec<String> = (0..8).map(|number| format!("one-{number}")).collect();
+    names.iter().for_each(|name| case.make("Widget", name));
+    case.make("PhaseOnly", TWIN);
+    pause(Duration::from_secs(12)); // the successes leave the window
+
+    case.operator.fault("ConflictStorm?kind=Widget");
+    names.iter().for_each(|name| case.resize("Widget", name, 7));
+    let (storm, _) = expect_while_twin_works(&case, "ConflictStorm", "widget");
+
+    assert_eq!(
+        (storm.severity(), &storm.0["confidence"]),
+        ("warning", &json!("confirmed")),
+        "{storm}"
+    );
+    assert!(storm.evidence("conflicts").as_u64() >= Some(20), "{storm}");
+    assert_eq!(*storm.evidence("instance"), instance(&case), "{storm}");
+
+    case.operator.cure("ConflictStorm");
+    names.iter().for_each(|name| case.resize("Widget", name, 3));
+    case.sidecar.expect_cleared(SLACK + SLACK, "ConflictStorm", CONTROLLER, "widget");
+    let opened = case.sidecar.opened();
+    assert!(opened.iter().all(|(_, subject)| !subject.contains(TWIN)), "{opened:?}");
+}
+
+/// A controller reconciles an object at rest ten times per second, and writes nothing. Near miss: the other
+/// controller of the same process works.
+fn silent() {
+    let mut settings = settings();
+    settings["silent_loop_after"] = json!("5s");
+    let case = Case::scraping("loop-silent", &settings, 2);
+    case.make("Widget", "one");
+    case.make("PhaseOnly", TWIN);
+
+    case.operator.fault("SilentHotLoop?kind=Widget");
+    case.resize("Widget", "one", 7);
+    // The window of twenty seconds fills first.
+    pause(Duration::from_secs(15));
+    let (found, _) = expect_while_twin_works(&case, "SilentHotLoop", "widget");
+
+    assert_eq!(
+        (found.severity(), &found.0["confidence"]),
+        ("warning", &json!("confirmed")),
+        "{found}"
+    );
+    assert!(found.evidence("reconciles_per_second").as_u64() >= Some(5), "{found}");
+    assert!(found.evidence("requeued_percent").as_u64() >= Some(50), "{found}");
+    assert_eq!(*found.evidence("instance"), instance(&case), "{found}");
+
+    case.operator.cure("SilentHotLoop");
+    case.sidecar.expect_cleared(SLACK + SLACK, "SilentHotLoop", CONTROLLER, "widget");
+    expect_opened(&case, &[("SilentHotLoop", "controller widget")]);
+}
+
+/// The operator writes the status of an object back as it is, so that no version of it appears. Healthy twin: a
+/// controller that writes changes all the time.
+fn unchanged() {
+    let mut settings = settings();
+    settings["silent_loop_after"] = json!("5s");
+    let case = Case::scraping("loop-unchanged", &settings, 2);
+    case.make("Widget", "one");
+    case.make("PhaseOnly", TWIN);
+    case.operator.fault("UnchangedWrites?kind=Widget");
+    case.resize("Widget", "one", 7);
+
+    let mut size = 10;
+    let found = case.sidecar.expect(FOUND * 4, "UnchangedWrites is found", || {
+        size += 1;
+        case.resize("PhaseOnly", TWIN, size);
+        pause(Duration::from_secs(1));
+
+        let findings = case.sidecar.findings()?;
+        let found = findings.iter().find(|it| it.code() == "UnchangedWrites").cloned();
+        found.ok_or_else(|| format!("{findings:?}"))
+    });
+
+    assert_eq!(found.severity(), "warning", "{found}");
+    assert!(found.evidence("writes_per_second").as_u64() >= Some(5), "{found}");
+    assert!(found.evidence("unchanged_percent").as_u64() >= Some(50), "{found}");
+    let pod = case.operator.metrics;
+    let written =
+        format!("loopwatch_operator_writes_total{{operator_pod=\"{pod}\",method=\"PUT\"}}");
+    let written = case.sidecar.metric(&written).unwrap_or_else(|error| panic!("{error}"));
+    assert!(written >= 100.0, "{written}");
+
+    case.operator.cure("UnchangedWrites");
+    case.sidecar.expect(SLACK * 4, "the finding closes", || {
+        let findings = case.sidecar.findings()?;
+        let open = findings.iter().any(|it| it.code() == "UnchangedWrites");
+        if open { Err(format!("{findings:?}")) } else { Ok(()) }
+    });
+}
+
+/// Waits until `ReconcileFailing` explains the errors. It does not while it is only suspected.
+fn expect_errors_explained(case: &Case) {
+    case.sidecar.expect(FOUND, "ReconcileFailing explains ReconcileErrors", || {
+        let findings = case.sidecar.findings()?;
+        let of = |code| findings.iter().find(|finding| finding.is(code, CONTROLLER, "widget"));
+        let (failing, errors) =
+            of("ReconcileFailing").zip(of("ReconcileErrors")).ok_or("one is missing")?;
+
+        let is_confirmed = failing.0["confidence"] == "confirmed";
+        let cause = if is_confirmed { &failing.0["id"] } else { &Value::Null };
+        let fits = errors.0["explained_by"] == *cause;
+        fits.then_some(()).ok_or_else(|| format!("{failing}; {errors}"))
+    });
 }
 
 /// The reconcile of one object panics since its spec changed, while others work. Near miss: a

@@ -52,6 +52,7 @@ const DETECTED: &[Proof] = &[
         // The Widget loses its Deployment again and again.
         also: &[
             ("OwnerReplaced", "/widget-target"),
+            ("RecreateLoop", "/widget-target"), // the effect, which OwnerReplaced explains
             ("ConditionFlapping", "Widget owner-replaced/target"),
             ("PhaseCycling", "Widget owner-replaced/target"),
         ],

@@ -13,7 +13,10 @@ use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE, Operator};
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("workloads::a_stuck_rollout_is_named", a_stuck_rollout_is_named)]
+    vec![
+        test("workloads::a_stuck_rollout_is_named", a_stuck_rollout_is_named),
+        test("workloads::ready_but_broken", ready_but_broken),
+    ]
 }
 
 /// Enough for a rollout of fake Pods on a busy machine.
@@ -137,4 +140,64 @@ fn expect_warning(sidecar: &Sidecar, code: &str, name: &str, warning: &str) {
         let (finding, _) = sidecar.expect_finding(SLACK, code, "Widget", name);
         if *finding.evidence("last_warning") == warning { Ok(()) } else { Err(finding.to_string()) }
     });
+}
+
+/// The Deployment of a Widget loses its Pod, and the operator does not look. Another one is healthy all the
+/// time, and a third one breaks as well, but its operator says so.
+fn ready_but_broken() {
+    let (plane, namespace) = (bed(), "ready-but-broken");
+    let kube = &plane.kube;
+    kube.namespace(namespace);
+
+    let operator =
+        Operator::start(plane, "ready-but-broken.operator", namespace, &["--ready-after=200ms"]);
+    let kubeconfig =
+        plane.kubeconfig_of("ready-but-broken.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
+    let settings = quick_but(json!({"broken_after": "6s", "deadline": "8s"}));
+    let scope = format!("--namespace={namespace}");
+    let sidecar =
+        Sidecar::start(plane, "ready-but-broken.loopwatch", &kubeconfig, &settings, &[&scope]);
+    sidecar.wait_synced(ZOO_KINDS.len());
+
+    for name in ["target", "healthy", "honest"] {
+        kube.zoo("Widget", namespace, name, json!({}));
+        sidecar.expect(Duration::from_secs(60), &format!("{name} has converged"), || {
+            let states = [("Widget", name.to_owned()), ("Deployment", format!("widget-{name}"))]
+                .map(|(kind, name)| sidecar.object(kind, namespace, &name));
+            match states {
+                [Ok(owner), Ok(child)]
+                    if owner["state"] == "converged" && child["state"] == "converged" =>
+                {
+                    Ok(())
+                }
+                other => Err(format!("{other:?}")),
+            }
+        });
+    }
+
+    // With this strategy, the old Pod goes before the new one comes.
+    let place = |name: &str, node: Value| {
+        let template = json!({"spec": {"nodeSelector": {"example.io/node": node}}});
+        let strategy = json!({"type": "Recreate", "rollingUpdate": null});
+        let spec = json!({"strategy": strategy, "template": template});
+        kube.patch("apps/v1", "Deployment", namespace, name, &json!({"spec": spec}));
+    };
+    operator.fault("ReadyButBroken?kind=Widget&name=target");
+    place("widget-target", json!("nowhere"));
+    place("widget-honest", json!("nowhere"));
+
+    let (finding, _) =
+        sidecar.expect_finding(DEADLINE + SLACK, "ReadyButBroken", "Widget", "target");
+    let workload =
+        "Deployment ready-but-broken/widget-target: status.readyReplicas=0 of spec.replicas=1";
+    assert_eq!(*finding.evidence("workloads"), json!([workload]), "{finding}");
+    assert_eq!(finding.evidence("says"), "Ready=True", "{finding}");
+
+    place("widget-target", Value::Null);
+    sidecar.expect_cleared(SLACK + SLACK, "ReadyButBroken", "Widget", "target");
+
+    let found = sidecar.opened();
+    let of_code: Vec<_> = found.iter().filter(|(code, _)| code == "ReadyButBroken").collect();
+    assert_eq!(of_code.len(), 1, "{found:?}");
+    assert!(found.iter().all(|(_, subject)| !subject.ends_with("/healthy")), "{found:?}");
 }

@@ -35,7 +35,7 @@ struct State {
     was_foreground: bool,
     /// Whether the object has the finalizer that orphans its dependents.
     orphan: bool,
-    /// Whether a finalizer that no controller removes keeps the object.
+    /// Whether a finalizer that no controller removes keeps the object, or another reason does.
     held: bool,
     /// Whether a deletion was requested during the simulation.
     deleted: bool,
@@ -82,7 +82,8 @@ impl<'g> Collector<'g> {
                 foreground: has(FOREGROUND),
                 was_foreground: node.deleting && has(FOREGROUND),
                 orphan: has(ORPHAN),
-                held: graph.own_finalizers(id.0).any(|finalizer| holds(id, finalizer)),
+                held: !node.kept_by.is_empty()
+                    || graph.own_finalizers(id.0).any(|finalizer| holds(id, finalizer)),
                 ..State::default()
             }
         };
@@ -129,6 +130,7 @@ impl<'g> Collector<'g> {
         state.deleted = true;
         state.orphan = cascade == Cascade::Orphan;
         state.foreground = cascade == Cascade::Foreground;
+        state.was_foreground &= state.foreground; // another policy ends a foreground deletion
 
         if was_foreground != state.foreground {
             self.change_foreground(node, cascade == Cascade::Foreground);

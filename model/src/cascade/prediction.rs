@@ -18,6 +18,9 @@ pub struct Prediction {
     pub anyway: Vec<NodeId>,
     /// The objects that stop the deletion.
     pub blockers: Vec<Blocker>,
+    /// Other objects that are being deleted already and stay, although an owner is deleted: the
+    /// deletion leaves them behind. Also the owners for which a dependent waits.
+    pub lingering: Vec<Blocker>,
     /// Finalizers that no controller removes after the deletion.
     pub stranded: Vec<Stranded>,
     /// What to do instead, in this order. Empty if nothing stops the deletion.
@@ -90,6 +93,13 @@ pub struct Blocker {
     pub waits_for: Vec<NodeId>,
 }
 
+impl Blocker {
+    /// Whether something other than the absence of other objects must end before the object goes.
+    fn is_cause(&self, graph: &Graph) -> bool {
+        !self.finalizers.is_empty() || !graph.node(self.node).kept_by.is_empty()
+    }
+}
+
 /// One step of the better order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
@@ -140,12 +150,14 @@ impl Graph {
 
         let anyway =
             self.ids().filter(|id| before.is_taken(*id) && !request.targets.contains(id)).collect();
-        let blockers = self.blockers(&taken, &at_once);
+        let terminating = taken.iter().filter(|taken| taken.fate == Fate::Terminating);
+        let blockers = self.blockers(terminating.map(|taken| taken.node).collect(), &at_once);
+        let lingering = self.lingering(&taken, &blockers, &at_once);
         let stranded =
             request.operator.as_ref().map(|operator| stranded(self, operator)).unwrap_or_default();
         let kept = self.kept(&taken, &later);
         let mut prediction =
-            Prediction { taken, kept, anyway, blockers, stranded, steps: Vec::new() };
+            Prediction { taken, kept, anyway, blockers, lingering, stranded, steps: Vec::new() };
 
         prediction.steps = self.steps(request, &prediction);
         prediction
@@ -184,13 +196,8 @@ impl Graph {
         self.ids().filter_map(taken).collect()
     }
 
-    /// The objects that stop the deletion, and those that stop these.
-    fn blockers(&self, taken: &[Taken], at_once: &Collector<'_>) -> Vec<Blocker> {
-        let mut open: Vec<NodeId> = taken
-            .iter()
-            .filter(|taken| taken.fate == Fate::Terminating)
-            .map(|taken| taken.node)
-            .collect();
+    /// These objects, which stay in deletion, and those that stop them.
+    fn blockers(&self, mut open: Vec<NodeId>, at_once: &Collector<'_>) -> Vec<Blocker> {
         let mut seen: BTreeSet<NodeId> = open.iter().copied().collect();
         let mut blockers = Vec::new();
 
@@ -208,6 +215,39 @@ impl Graph {
 
         blockers.sort_by_key(|blocker| blocker.node);
         blockers
+    }
+
+    /// The objects that are being deleted already and stay, below the deleted objects and below each
+    /// other, and above the objects whose deletion begins later.
+    fn lingering(
+        &self,
+        taken: &[Taken],
+        blockers: &[Blocker],
+        at_once: &Collector<'_>,
+    ) -> Vec<Blocker> {
+        let known: BTreeSet<NodeId> = blockers.iter().map(|blocker| blocker.node).collect();
+        let stays = |node: &NodeId| {
+            self.node(*node).deleting && !at_once.is_gone(*node) && !known.contains(node)
+        };
+        let dependents = |owner: NodeId| {
+            let inward = self.inward[owner.index()].iter().map(|edge| &self.edges[*edge as usize]);
+            let found = inward.filter(|edge| edge.standing == Standing::Found);
+            found.map(|edge| NodeId(edge.dependent))
+        };
+
+        let later = taken.iter().filter(|taken| taken.fate == Fate::Waiting);
+        let owners = later.flat_map(|taken| self.owners(taken.node)).filter_map(|(.., id)| id);
+        let below = taken.iter().flat_map(|taken| dependents(taken.node));
+        let mut open: Vec<NodeId> = owners.chain(below).filter(stays).collect();
+        let mut found: BTreeSet<NodeId> = open.iter().copied().collect();
+
+        while let Some(node) = open.pop() {
+            open.extend(dependents(node).filter(stays).filter(|other| found.insert(*other)));
+        }
+
+        let mut lingering = self.blockers(found.into_iter().collect(), at_once);
+        lingering.retain(|blocker| !known.contains(&blocker.node));
+        lingering
     }
 
     /// The dependents of deleted objects that stay.
@@ -261,9 +301,8 @@ impl Graph {
         let definitions: Vec<NodeId> =
             request.targets.iter().copied().filter(|target| self.is(*target, DEFINITION)).collect();
         let mut first: BTreeSet<NodeId> = BTreeSet::new();
-        for blocker in prediction.blockers.iter().filter(|blocker| !blocker.finalizers.is_empty()) {
-            first.insert(blocker.node);
-        }
+        let stopping = prediction.blockers.iter().chain(&prediction.lingering);
+        first.extend(stopping.filter(|blocker| blocker.is_cause(self)).map(|blocker| blocker.node));
 
         // Finalizers that the operator only possibly removes do not require the deletion of
         // objects.

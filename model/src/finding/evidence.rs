@@ -29,7 +29,10 @@ pub enum Value {
     Span(Span),
     /// An instant.
     Time(Timestamp),
-    /// The time elapsed since this instant. [`Value::at`] converts it to a [`Value::Span`].
+    /// How long something has taken or has been true. People need not know more than that it was less
+    /// than a second.
+    Elapsed(Span),
+    /// The time elapsed since this instant. [`Value::at`] converts it to a [`Value::Elapsed`].
     Age(Timestamp),
 }
 
@@ -71,7 +74,7 @@ impl Evidence {
         if names.is_empty() { self } else { self.with(key, Value::Names(names)) }
     }
 
-    /// Returns the evidence as of `now`, with ages converted to spans.
+    /// Returns the evidence as of `now`, with ages converted to the time elapsed.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         Self(self.0.into_iter().map(|(key, value)| (key, value.at(now))).collect())
@@ -114,11 +117,11 @@ impl Value {
         Self::Count(count.try_into().unwrap_or(i64::MAX))
     }
 
-    /// Returns the value as of `now`, with an age converted to a span.
+    /// Returns the value as of `now`, with an age converted to the time elapsed.
     #[must_use]
     pub fn at(self, now: Timestamp) -> Self {
         match self {
-            Self::Age(since) => Self::Span(now.since(since)),
+            Self::Age(since) => Self::Elapsed(now.since(since)),
             other => other,
         }
     }
@@ -133,6 +136,7 @@ impl fmt::Display for Value {
             Self::Number(number) => write!(f, "{number:.2}"),
             Self::Bytes(bytes) => write_bytes(f, *bytes),
             Self::Span(span) => write!(f, "{span}"),
+            Self::Elapsed(span) => write!(f, "{}", span.as_age()),
             Self::Time(time) | Self::Age(time) => write!(f, "{time}"),
         }
     }
@@ -161,7 +165,7 @@ impl Serialize for Value {
             Self::Count(count) => serializer.serialize_i64(*count),
             Self::Number(number) => serializer.serialize_f64(*number),
             Self::Bytes(bytes) => serializer.serialize_u64(*bytes),
-            Self::Span(span) => serializer.serialize_f64(span.seconds()),
+            Self::Span(span) | Self::Elapsed(span) => serializer.serialize_f64(span.seconds()),
             Self::Time(time) | Self::Age(time) => time.serialize(serializer),
         }
     }

@@ -100,7 +100,7 @@ fn is_safe(subject: &Subject) -> bool {
         && parts.iter().all(|part| !part.starts_with('-'))
 }
 
-/// Returns the former owner as `Kind/name`, if the evidence has its kind.
+/// Returns the former owner as `Kind.group/name`, if the evidence has its kind.
 fn former_owner(evidence: &Evidence) -> Option<&str> {
     let Value::Text(owner) = evidence.0.get("former_owner")? else { return None };
     let (kind, name) = owner.split_once('/')?;
@@ -141,13 +141,14 @@ mod tests {
 
     #[test]
     fn an_orphan_is_looked_at_then_adopted_or_deleted() {
-        let commands = commands(FindingCode::Orphan, "web", "Widget/shop");
+        let commands = commands(FindingCode::Orphan, "web", "Widget.example.io/shop");
         assert_eq!(commands.len(), 7);
         assert_eq!(commands[1], "loopwatch what-if delete gadget.example.io web -n team-a");
-        assert_eq!(commands[2], "kubectl get Widget/shop -n team-a");
+        assert_eq!(commands[2], "kubectl get Widget.example.io/shop -n team-a");
         assert!(
-            commands[4].contains(r#"$(kubectl get Widget/shop -n team-a -o go-template='{"meta"#)
-                && commands[4].contains(r#""uid":"{{.metadata.uid}}"}]}}')""#),
+            commands[4].contains(
+                r#"$(kubectl get Widget.example.io/shop -n team-a -o go-template='{"meta"#
+            ) && commands[4].contains(r#""uid":"{{.metadata.uid}}"}]}}')""#),
             "{}",
             commands[4]
         );

@@ -55,6 +55,8 @@ pub enum Area {
     References,
     /// Objects that do not reach or keep the state that their specs ask for.
     Convergence,
+    /// What the operator writes, and whether it changes anything.
+    Writes,
     /// The operator and its controllers.
     Operator,
     /// Custom resource definitions.
@@ -109,6 +111,10 @@ pub enum Explainer {
     Outage(FindingCode),
     /// This finding, on the controller of the object's kind, if it did not begin much later.
     Controller(FindingCode),
+    /// This finding about a webhook, if the detector has shown that calls for the object's kind, for
+    /// the kind that the controller reconciles, or for the source depend on it, and if it did not
+    /// begin later.
+    Machinery(FindingCode),
     /// This finding about one worker, on the controller of the object's kind, if the object (which
     /// may have been deleted since) began to wait at approximately the same time, or if no other
     /// worker has succeeded since.
@@ -173,7 +179,7 @@ findings! {
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         settings: ["finalizer_stuck_after", "learn_after"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Machinery(LeakChain), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -213,7 +219,7 @@ findings! {
         near_miss: "A kind whose cleanups always take that long.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
         settings: ["cleanup_slow_after", "learn_after"],
-        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check whether the actor waits for an external system, such as a cloud provider, without a timeout.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -344,7 +350,7 @@ findings! {
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
         settings: ["deadline", "unacknowledged_early_after", "learn_after", "page_objects", "page_percent", "page_after"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog), Subject(PoisonObject)],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm), Controller(WorkersSaturated), Controller(QueueBacklog), Subject(PoisonObject)],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         critical_only: "if the operator ignores many objects of the kind, one object for long, or one that is marked as critical",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
@@ -355,7 +361,7 @@ findings! {
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         settings: ["deadline", "learn_after", "page_objects", "page_percent", "page_after"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm)],
         advice: "`loopwatch explain` shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -365,7 +371,7 @@ findings! {
         near_miss: "Objects with invalid specs: each of them fails after its own spec change, for a reason of its own or in the same namespace, or other changes converge.",
         evidence: ["failed", "rejected", "objects", "namespaces", "reason", "examples"],
         settings: ["failing_objects", "failing_percent", "settle"],
-        explained_by: [],
+        explained_by: [Machinery(WebhookUnavailable), Machinery(ConversionFailing)],
         advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began.",
         critical_only: "if objects that had converged fail for the same reason in several namespaces, or fail in every namespace",
         command: "kubectl get {resource} -A",
@@ -376,7 +382,7 @@ findings! {
         near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "signal", "message", "waits_for", "lost_for", "threshold"],
         settings: ["regressed_after", "phase_stuck_after", "deadline"],
-        explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping)],
+        explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping), Machinery(WebhookUnavailable), Machinery(ConversionFailing)],
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -386,7 +392,7 @@ findings! {
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["last_warning", "phase", "in_phase_for", "threshold"],
         settings: ["phase_stuck_after", "deadline"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -426,7 +432,7 @@ findings! {
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
         settings: ["deadline", "learn_after"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm)],
         advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -436,9 +442,69 @@ findings! {
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "took_then", "waiting_for", "signal", "message"],
         settings: ["recover_factor", "recover_at_least", "deadline"],
-        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
+    }
+    ReadyButBroken Convergence Warning Ticket {
+        meaning: "The status says that the object is ready, but a workload that it owns has no Pod that works.",
+        title: "ready according to its status, but not running",
+        near_miss: "A workload with fewer ready Pods than it wants, one that is scaled to zero, or one that rolls out.",
+        evidence: ["last_warning", "workloads", "says", "broken_for", "threshold"],
+        settings: ["broken_after", "deadline"],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        advice: "Repair the workload first: its events and the logs of its Pods show why they do not start. The operator must derive the readiness of the object from that of its workloads, and reconcile when they change (`Owns` in controller-runtime).",
+        command: "kubectl describe {resource} {name}{in_namespace}",
+    }
+    HotLoop Writes Warning Ticket {
+        meaning: "The operator writes the object again and again, and changes nothing but times, annotations, the order of a list or a counter.",
+        title: "rewritten again and again without a change",
+        near_miss: "A rollout or a progress counter, whose writes change the status, or a heartbeat, which comes at equal distances of five seconds or more.",
+        evidence: ["manager", "changes", "writes_per_minute", "wasted", "seen", "share_percent"],
+        settings: ["hot_loop_writes", "hot_loop_window"],
+        explained_by: [Subject(WriteFight), Subject(StatusReverted), Subject(ConditionFlapping), Subject(PhaseCycling)],
+        advice: "Each write wakes the operator again. Look in its code for the present time in a status or an annotation. Set the time of a condition only when its status changes (`meta.SetStatusCondition` does), compare the status with the old one before you write it, and let the watch ignore changes of the status (`GenerationChangedPredicate`).",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml --show-managed-fields",
+    }
+    RedundantStatusWrites Writes Info None {
+        meaning: "Most writes to the objects of a kind change nothing but times or annotations, and there are many of them.",
+        title: "written often without a change",
+        near_miss: "Few objects with a heartbeat, or many objects with a rare one.",
+        evidence: ["manager", "writes", "wasted", "writes_per_minute", "objects", "window"],
+        settings: ["redundant_writes", "redundant_window"],
+        explained_by: [],
+        advice: "Each of these writes is an event for every client that watches the kind. Write a heartbeat more rarely, keep it in one object (a Lease) or in a metric, and write a status only when it has changed.",
+        command: "kubectl get {resource} -A -w --output-watch-events",
+    }
+    WriteFight Writes Warning Ticket {
+        meaning: "Two writers undo each other's writes: each restores the spec or the status that the other one has just changed.",
+        title: "rewritten by two writers in turns",
+        near_miss: "A tool that applies a manifest every few minutes while the operator fills in a default, or an autoscaler, which writes alone.",
+        evidence: ["writers", "part", "undone", "last_at"],
+        settings: ["fight_writes", "fight_window"],
+        explained_by: [],
+        advice: "Decide which of the two owns the field. Remove it from the manifest or the template of the other one, or let the other one ignore it. If both have the same name, look for a second operator, or a second release of this one, that watches the same namespace.",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml --show-managed-fields",
+    }
+    StatusReverted Writes Warning Ticket {
+        meaning: "Again and again, an older status is written over a newer one.",
+        title: "gets older statuses written back",
+        near_miss: "A condition that changes back, which gets a new time, or a person who restores a status.",
+        evidence: ["manager", "times", "last_at"],
+        settings: ["status_reverts", "revert_window"],
+        explained_by: [Subject(WriteFight)],
+        advice: "A controller computes the status from a copy of the object that is out of date. Look for two replicas that both work (leader election is off, or a second release runs), and for updates without the resource version, such as a patch of the whole status.",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml --show-managed-fields",
+    }
+    RecreateLoop Writes Warning Ticket {
+        meaning: "A child is deleted soon after its creation and created again, with the same spec, again and again.",
+        title: "deleted and created again and again",
+        near_miss: "A Job or a Pod of the same name that ends and comes again, a child whose spec differs each time, or one that a person deletes once.",
+        evidence: ["manager", "times", "lived"],
+        settings: ["recreations", "recreate_window"],
+        explained_by: [Subject(CrossNamespaceOwner), Subject(OwnerMissing), Subject(OwnerReplaced), Subject(OwnerUnresolvable), Subject(OwnerCycle)],
+        advice: "Find out who deletes it. The garbage collector does if no owner exists where the references say: an owner must be in the same namespace or cluster-scoped, and have the UID of the reference. If the operator deletes it itself, one part of it wants the child and another one does not.",
+        command: "kubectl get {resource} {name}{in_namespace} -o yaml --show-managed-fields",
     }
     OperatorDown Operator Critical Page {
         meaning: "The operator is gone: nothing shows it alive, although its objects may still say Ready.",
@@ -499,7 +565,7 @@ findings! {
         near_miss: "Errors beside successes (ReconcileErrors), or conflicts, which the operator repeats at once.",
         evidence: ["instance", "errors", "conflicts", "failing_for", "skipped_objects"],
         settings: ["reconcile_failing_after", "reconcile_errors"],
-        explained_by: [Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden), Reconciled(Failing)],
+        explained_by: [Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Operator(ApiForbidden), Reconciled(Failing)],
         advice: "Search the operator's log for the error. If the controller has few objects, one with a bad spec is enough.",
         command: "kubectl logs{pod} --all-containers --since=1h",
         otherwise: "kubectl get events -A --field-selector type=Warning",
@@ -510,9 +576,42 @@ findings! {
         near_miss: "A controller of which no reconcile succeeds: then the finding is ReconcileFailing, too.",
         evidence: ["instance", "errors", "conflicts", "window"],
         settings: ["reconcile_errors", "reconcile_failing_after"],
-        explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors), Operator(ApiForbidden)],
+        explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Operator(ApiForbidden)],
         advice: "Single errors are part of normal work. Search the operator's log if they persist.",
         command: "kubectl logs{pod} --all-containers --since=1h",
+        otherwise: "kubectl get events -A --field-selector type=Warning",
+    }
+    ConflictStorm Operator Warning Ticket {
+        meaning: "The API server refuses most writes of a controller because of conflicts, so hardly any of its reconciles succeeds.",
+        title: "getting nothing done because of conflicts",
+        near_miss: "Conflicts beside successes: the operator reads the object again, and succeeds.",
+        evidence: ["instance", "conflicts", "percent", "errors", "window"],
+        settings: ["conflicts", "api_window"],
+        explained_by: [Subject(ReconcilePanicking), Operator(OperatorDown), Outage(ApiErrors)],
+        advice: "Another client writes the same objects all the time, such as a second instance of the operator, or the operator updates from an old copy of the object. Read the object again before each update (`retry.RetryOnConflict`), or write by a patch or by server-side apply.",
+        command: "kubectl logs{pod} --all-containers --since=10m",
+        otherwise: "kubectl get events -A --field-selector type=Warning",
+    }
+    SilentHotLoop Operator Warning Ticket {
+        meaning: "A controller reconciles objects at rest again and again, because it asks for that itself, and changes nothing.",
+        title: "reconciling again and again without a reason",
+        near_miss: "A controller that polls every few seconds, one whose objects are in progress, or one that answers changes.",
+        evidence: ["instance", "reconciles_per_second", "requeued_percent", "changes", "objects", "window"],
+        settings: ["silent_loop_rate", "silent_loop_after", "hot_loop_window"],
+        explained_by: [Subject(ReconcilePanicking), Operator(UnchangedWrites), Operator(OperatorDown), Outage(ApiErrors)],
+        advice: "The reconcile ends with a request for another one, such as a short `RequeueAfter`, whatever the state of the object. Ask for it only while something is missing, and watch what the object depends on.",
+        command: "kubectl logs{pod} --all-containers --since=1m",
+        otherwise: "kubectl get events -A --field-selector type=Warning",
+    }
+    UnchangedWrites Operator Warning Ticket {
+        meaning: "The operator sends writes to the API server that change no object, many times per second.",
+        title: "sending writes that change nothing",
+        near_miss: "Writes to kinds that loopwatch does not watch (then the finding is only suspected), leases, and Events.",
+        evidence: ["instance", "writes_per_second", "unchanged_percent", "changes", "window", "unwatched"],
+        settings: ["silent_loop_rate", "silent_loop_after", "hot_loop_window"],
+        explained_by: [Operator(OperatorDown), Outage(ApiErrors)],
+        advice: "Compare the object with what the operator is about to write, and write only if they differ. Most of these writes are updates of a status at the end of each reconcile.",
+        command: "kubectl logs{pod} --all-containers --since=1m",
         otherwise: "kubectl get events -A --field-selector type=Warning",
     }
     ReconcileStuck Operator Warning Ticket {
@@ -542,7 +641,7 @@ findings! {
         near_miss: "Busy workers while nothing waits, the minutes after the start of the operator, or one usual long reconcile of a controller with a single worker.",
         evidence: ["instance", "workers", "queue_depth", "saturated_for"],
         settings: ["workers_saturated_after"],
-        explained_by: [Subject(ReconcileStuck), Operator(OperatorDown), Outage(ApiErrors)],
+        explained_by: [Subject(SilentHotLoop), Subject(ReconcileStuck), Operator(OperatorDown), Outage(ApiErrors)],
         advice: "Raise the number of concurrent reconciles of this controller (MaxConcurrentReconciles), or find out why its reconciles are slow.",
         command: "kubectl top pods -A --containers",
     }
@@ -552,7 +651,7 @@ findings! {
         near_miss: "The long queue after the start of the operator, which shrinks.",
         evidence: ["waits_in", "instance", "queue_depth", "threshold", "backlog_for", "growth", "window"],
         settings: ["queue_backlog", "queue_backlog_after", "queue_growth_window"],
-        explained_by: [Subject(ReconcileStuck), Subject(WorkersSaturated), Operator(OperatorDown), Outage(ApiErrors)],
+        explained_by: [Subject(SilentHotLoop), Subject(ReconcileStuck), Subject(WorkersSaturated), Operator(OperatorDown), Outage(ApiErrors)],
         advice: "Compare the rate at which objects enter the queue with the rate of reconciles. A handler that blocks, or too few workers, slow the controller down; a change of many objects at once fills the queue.",
         command: "kubectl top pods -A --containers",
     }
@@ -572,7 +671,7 @@ findings! {
         near_miss: "An operator that works through many objects in order, is slow for all of them, or does nothing at all.",
         evidence: ["acknowledged_others", "waiting_for", "usual", "threshold"],
         settings: ["starved_after", "starved_others", "learn_after"],
-        explained_by: [Subject(Unacknowledged), Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
+        explained_by: [Subject(Unacknowledged), Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
         advice: "Other objects may occupy the workers, the object may wait in a long backoff, or the operator may have missed the event. Search its log for the name of the object; changing an annotation triggers another reconcile.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -617,13 +716,83 @@ findings! {
         advice: "Ask the operator's maintainers to enable `subresources.status`. Until then, observedGeneration is unreliable for this kind.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.versions[*].subresources}'",
     }
+    DefinitionNotEstablished ApiMachinery Warning Ticket {
+        meaning: "The API server does not accept a custom resource definition, so objects of its kind can be neither created nor read.",
+        title: "not established",
+        near_miss: "A definition in its first minute, or one that is being deleted.",
+        evidence: ["kind", "group", "reason", "message"],
+        settings: [],
+        explained_by: [],
+        advice: "If the names are in conflict, another definition of this group has the same kind, plural or short name: rename or delete one of the two. Otherwise, see the conditions of the definition.",
+        command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.conditions}'",
+    }
+    DefinitionNonStructural ApiMachinery Info None {
+        meaning: "The schema of the custom resource definition is not structural, so the API server does not prune unknown fields, set defaults or convert objects by a webhook.",
+        title: "without a structural schema",
+        near_miss: "A schema that preserves unknown fields on purpose, with `x-kubernetes-preserve-unknown-fields`.",
+        evidence: ["kind", "group", "message"],
+        settings: [],
+        explained_by: [],
+        advice: "Ask the operator's maintainers to generate the schema again. The message of the condition NonStructuralSchema names the fields.",
+        command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.conditions}'",
+    }
+    DefinitionSchemaIncomplete ApiMachinery Info None {
+        meaning: "The schema of the custom resource definition does not describe its objects: the API server drops their status, or keeps fields that nobody has declared. Only `check` reports this, unless a rule enables it.",
+        title: "with an incomplete schema",
+        near_miss: "A part of the spec below its first level that keeps unknown fields, such as a Pod template.",
+        evidence: ["kind", "group", "dropped", "unchecked"],
+        settings: [],
+        explained_by: [],
+        advice: "Ask the operator's maintainers to declare all fields in the schema. Until then, the API server stores misspelled fields without a word, and a status without a schema stays empty.",
+        command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.versions[?(@.storage==true)].schema.openAPIV3Schema}'",
+    }
+    StorageMigrationPending ApiMachinery Info None {
+        meaning: "Objects of the kind may still be stored in an older version. A release of the operator without this version cannot be installed.",
+        title: "stored in older versions",
+        near_miss: "A definition whose only stored version is the present one.",
+        evidence: ["kind", "group", "stored", "storage", "unserved"],
+        settings: [],
+        explained_by: [],
+        advice: "Before you install a release that removes the version, rewrite all objects: create a StorageVersionMigration for the resource, or replace each object by itself. Then remove the version from `status.storedVersions` of the definition.",
+        command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.storedVersions}'",
+    }
+    WebhookUnavailable ApiMachinery Warning Ticket {
+        meaning: "Calls of an admission webhook fail, so the API server refuses writes to the operator's objects.",
+        title: "failing to answer",
+        near_miss: "A webhook that denies a request, which is an answer, a short failure while its Pods are replaced, or an object that has recovered since.",
+        evidence: ["service", "cause", "seen_in", "objects", "examples"],
+        settings: ["webhook_down_after"],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        advice: "Check the Pods behind the Service that the webhook names, and its certificate. If the program behind the webhook is gone for good, delete the webhook configuration, or set its `failurePolicy` to `Ignore`: until then, nobody can write these objects.",
+        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,SERVICES:.webhooks[*].clientConfig.service.name",
+    }
+    ConversionFailing ApiMachinery Warning Ticket {
+        meaning: "The conversion webhook of a kind fails, so objects of the kind can be neither read nor written in other versions than the stored one.",
+        title: "failing to convert objects",
+        near_miss: "A short failure while the Pods of the webhook are replaced, or a kind with several versions and no conversion webhook.",
+        evidence: ["service", "cause", "seen_in", "objects", "examples"],
+        settings: ["webhook_down_after"],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        advice: "Check the Pods behind the Service that `spec.conversion` of the definition names, and its certificate. Do not remove the conversion while objects are stored in several versions.",
+        command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.conversion}'",
+    }
+    LeakChain Process Warning Ticket {
+        meaning: "The operator keeps objects in memory, does not remove their finalizers, and so more and more of them stay in deletion.",
+        title: "leaking memory and leaving objects in deletion",
+        near_miss: "A leak beside objects that were all deleted at once, or whose finalizers another program should remove: then each finding stands for itself.",
+        evidence: ["growth", "kind", "objects", "examples", "growing_for", "stuck_for"],
+        settings: ["finalizer_stuck_after"],
+        explained_by: [],
+        advice: "Something in the operator, such as a cache, a queue or a closure, keeps the objects and waits for them. Take a heap and a goroutine profile and look for the functions that handle deletions of this kind. A restart often frees both the memory and the finalizers; take the profiles first.",
+        command: "kubectl top pods{in_namespace} --containers",
+    }
     HeapLeak Process Warning Ticket {
         meaning: "The memory of the operator grows without bound, and the number of objects does not account for that.",
         title: "leaking memory",
         near_miss: "Memory that grows with the number of objects (HeapGrowthExplained), rises once after more load, or follows a daily wave.",
         evidence: ["instance", "signal", "per_hour", "rise", "window", "used", "limit", "exhausted_in", "explained", "top_growth"],
         settings: [],
-        explained_by: [Subject(MemoryExhaustionPredicted), Subject(TaskLeak)],
+        explained_by: [Subject(MemoryExhaustionPredicted), Subject(LeakChain), Subject(TaskLeak)],
         advice: "If loopwatch reads heap profiles, its page lists the functions that allocated the memory that grew most. Look there for a map, a cache or a list without a limit. A restart of the operator frees the memory until it has leaked again.",
         command: "kubectl top pods{in_namespace} --containers",
     }
@@ -633,7 +802,7 @@ findings! {
         near_miss: "Memory that grows faster than the number of objects accounts for: then the finding is HeapLeak.",
         evidence: ["instance", "explained", "objects", "window"],
         settings: [],
-        explained_by: [],
+        explained_by: [Subject(LeakChain)],
         advice: "Compare the growth with the memory limit. If the operator caches objects that it does not need, limit its cache to the namespaces and labels that it needs.",
         command: "kubectl top pods{in_namespace} --containers",
     }
@@ -643,7 +812,7 @@ findings! {
         near_miss: "A burst of work, after which they end, or growth with the number of objects.",
         evidence: ["instance", "type", "tasks", "per_hour", "rise", "window", "top_growth"],
         settings: [],
-        explained_by: [],
+        explained_by: [Subject(LeakChain)],
         advice: "Goroutines that never end mostly wait for a channel, a lock or a connection without a timeout. If loopwatch reads goroutine profiles, its page lists the functions in which the new ones wait. Check that each task that an event starts ends with its context.",
         command: "kubectl top pods{in_namespace} --containers",
     }
@@ -659,7 +828,7 @@ findings! {
     }
     MemoryExhaustionPredicted Process Critical Page {
         meaning: "At its current growth rate, the memory of the operator will soon reach its limit.",
-        title: "about to run out of memory",
+        title: "with memory growing towards its limit",
         near_miss: "A burst of work far below the limit, a growth that takes more than a day, or an operator that always uses most of its limit.",
         evidence: ["instance", "exhausted_in", "limit", "used", "heap_goal", "per_hour", "rise", "window", "explained", "top_growth"],
         settings: ["exhaustion_within", "memory_jump_percent"],
@@ -735,7 +904,7 @@ findings! {
         near_miss: "A short interruption, such as a restart of the API server.",
         evidence: ["cause", "detail", "failing_for", "last_success"],
         settings: ["source_failing_after"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(ConversionFailing)],
         advice: "The page of loopwatch shows the cause. Until the source recovers, the absence of findings on its objects does not mean that they are healthy.",
         command: "kubectl auth can-i --list",
     }
@@ -798,6 +967,13 @@ impl FindingCode {
         self.info().name
     }
 
+    /// Returns whether the finding describes a weakness of a program rather than the state of a cluster. Such a
+    /// finding opens only if a rule enables it; `loopwatch check` has such a rule.
+    #[must_use]
+    pub const fn is_lint(self) -> bool {
+        matches!(self, Self::DefinitionSchemaIncomplete)
+    }
+
     /// Returns the row of this code in [`FINDINGS`].
     #[must_use]
     pub fn info(self) -> &'static FindingInfo {
@@ -814,6 +990,7 @@ impl Area {
             Self::Ownership => "ownership",
             Self::References => "references",
             Self::Convergence => "convergence",
+            Self::Writes => "writes",
             Self::Operator => "operator",
             Self::ApiMachinery => "API machinery",
             Self::Process => "process",

@@ -9,3 +9,5 @@ pub(crate) mod transitions; // of conditions and phases
 pub(crate) mod judge; // the state at one instant
 pub(crate) mod detectors; // the problems at one instant
 pub(crate) mod workloads; // that objects own and wait for
+pub(crate) mod broken_workloads; // that have no Pod that works
+mod ready_but_broken; // objects that say Ready nevertheless

@@ -1,6 +1,6 @@
 //! Kubernetes Events about objects: counts by kind, type and reason, and the latest of each object
-//! for explanations and as evidence. No verdict depends on them, because anybody may write Events about any object
-//! with any text.
+//! for explanations and as evidence. They confirm no verdict, because anybody may write Events about any object
+//! with any text. `machinery/` takes suspicions from them.
 
 mod reasons;
 

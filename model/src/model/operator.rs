@@ -7,15 +7,18 @@ mod alone; // a Pod that restarts, without others in view
 mod availability; // for which part of the time it runs
 mod rise; // of a count within a window
 mod startup_grace; // for an operator that starts together with loopwatch
+mod conflicts; // of its writes with those of others
 mod events; // for its timeline
 mod health; // whether it is there
 mod history; // what its metrics have shown
 mod leader_absence; // whether nobody leads
 mod leaders; // its leases
+mod leak_chain; // memory, finalizers and deletions with one cause
 mod life; // signs of life other than the Pods
 mod loops; // its control loops
 mod lost_pods; // that nobody replaced on purpose
 mod other_containers; // of its Pods
+mod pace; // how often a controller reconciles
 mod partly_down; // some of its Pods
 mod pod_history; // restarts and ends of the containers of a Pod
 mod pods; // which of its Pods run
@@ -30,7 +33,12 @@ mod requests; // its requests to the API server
 mod restarts; // its restarts
 mod review; // collects all conclusions
 mod scaled_to_zero; // while it is scaled to zero
+mod scraped; // what a scrape shows of one controller
+mod silent_loop; // reconciles that nobody needs
+mod unchanged_writes; // writes that change nothing
 mod usual; // how long its reconciles take
+mod window; // counts within a time
+mod written; // how much an instance writes
 mod trends; // signals that may grow without bound
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -303,8 +311,7 @@ impl Operator {
         } else {
             is_successor(known_start, view.process.started, known_at)
         };
-        let panicked =
-            instance.history.update(now, known, &view, restarted, &open, &world.settings);
+        let panicked = instance.history.update(now, known, &view, restarted, &open, world);
 
         // `recent` reads the process from the new metrics, so they are stored first.
         instance.scrape_failure = None;
@@ -329,6 +336,8 @@ impl Operator {
 
         world.sources.set_interval(&SourceId::Metrics, world.now, longest);
         self.note_busy_workers(world, &name);
+        self.note_silent_loops(world, &name);
+        self.note_unchanged_writes(world, &name);
         self.sample_trends(world, findings, &name);
         self.operator_heard(world);
     }

@@ -1,9 +1,12 @@
 //! All parts with a state of their own, and the order in which a step calls them.
 
 use crate::model::configuration::consumers::Configuration;
+use crate::model::convergence::broken_workloads::BrokenWorkloads;
 use crate::model::deletion::soft_deletion::SoftDeletions;
 use crate::model::deletion::terminating_scopes::TerminatingScopes;
 use crate::model::findings::detection::Detection;
+use crate::model::machinery::definitions::Definitions;
+use crate::model::machinery::webhooks::Webhooks;
 use crate::model::ownership::Ownership;
 use crate::model::part::{Part, StepContext, Version};
 use crate::model::recent_changes::RecentChanges;
@@ -11,6 +14,8 @@ use crate::model::references::cross_namespace::CrossNamespace;
 use crate::model::references::lookups::References;
 use crate::model::world::store::Slot;
 use crate::model::world::timers::{Timer, Timers};
+use crate::model::writes::Writes;
+use crate::model::writes::recreations::Recreations;
 use crate::time::Timestamp;
 
 /// Lists the parts, in the order in which they see a version of an object. Timers of parts that are
@@ -42,6 +47,11 @@ parts! {
     soft_deletions: SoftDeletions,
     terminating_scopes: TerminatingScopes,
     configuration: Configuration,
+    writes: Writes,
+    recreations: Recreations,
+    definitions: Definitions,
+    webhooks: Webhooks,
+    broken_workloads: BrokenWorkloads,
 }
 
 impl Parts {

@@ -76,6 +76,8 @@ pub(crate) struct World {
     pub(crate) permissions: BTreeMap<String, PermissionsView>,
 
     pub(crate) store: Store,
+    /// The number of changes that the watches have shown, of objects of all kinds.
+    pub(crate) changes: u64,
     /// Objects that had converged when they left.
     pub(crate) departed: Departed,
     pub(crate) graph: OwnerGraph,
@@ -127,6 +129,7 @@ impl World {
             sources: Sources::default(),
             permissions: BTreeMap::new(),
             store: Store::new(),
+            changes: 0,
             departed: Departed::default(),
             graph: OwnerGraph::default(),
             shared: SharedValues::new(&limits),

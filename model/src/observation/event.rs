@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::failed_call::FailedCall;
 use super::object::ObjectKey;
 use super::omission::is_default;
 use crate::time::Timestamp;
@@ -37,6 +38,10 @@ pub struct EventView {
     /// There was no room to remember how often it had happened, so `added` is 0.
     #[serde(skip_serializing_if = "is_default")]
     pub uncounted: bool,
+    /// The failed call of a webhook that the whole message reports. Recordings by older versions
+    /// leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_call: Option<Box<FailedCall>>,
 }
 
 /// The maximum number of Events whose counts a source remembers, over all kinds.

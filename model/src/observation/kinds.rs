@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::object::Condition;
 use super::omission::is_default;
+use crate::group::with_group;
 use crate::permission::Permission;
 use crate::time::{Span, Timestamp};
 
@@ -141,6 +142,14 @@ pub struct DefinitionView {
     pub stored: Vec<String>,
     /// How the storage version reports status.
     pub status: StatusSchema,
+    /// Whether the API server drops the status of every object: the storage version has a status
+    /// subresource, but its schema declares no field of the status.
+    #[serde(skip_serializing_if = "is_default")]
+    pub drops_status: bool,
+    /// The parts of an object in which the storage version keeps fields that its schema does not
+    /// declare: `root`, `spec` or `status`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub keeps_unknown: Vec<String>,
     /// Its conditions: `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` and
     /// others.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -244,10 +253,10 @@ impl WatchId {
     /// Returns the name of the watch of `resource` in `scope`.
     #[must_use]
     pub fn new(group: &str, resource: &str, scope: &Scope) -> Self {
-        let dot = if group.is_empty() { "" } else { "." };
+        let resource = with_group(resource, group);
         let id = match scope {
-            Scope::Namespace(namespace) => format!("{resource}{dot}{group}/{namespace}"),
-            Scope::Cluster | Scope::AllNamespaces => format!("{resource}{dot}{group}"),
+            Scope::Namespace(namespace) => format!("{resource}/{namespace}"),
+            Scope::Cluster | Scope::AllNamespaces => resource,
         };
 
         Self(id.into())

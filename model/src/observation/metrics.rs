@@ -24,6 +24,10 @@ pub struct MetricsView {
     /// requests without an answer. At most [`MAX_CODES`].
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<(String, u64)>,
+    /// Of these requests, those that write and that the API server accepted, by HTTP method: `DELETE`,
+    /// `PATCH`, `POST`, `PUT`. Empty if its metrics do not tell.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub writes: Vec<(String, u64)>,
     /// Whether it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leading: Option<bool>,

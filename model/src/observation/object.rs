@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::failed_call::FailedCall;
 use super::omission::is_default;
 use crate::time::{Span, Timestamp};
 
@@ -248,6 +249,10 @@ pub struct Condition {
     /// Its `lastTransitionTime`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changed: Option<Timestamp>,
+    /// The failed call of a webhook that the whole message reports. Recordings by older versions
+    /// leave it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub failed_call: Option<Box<FailedCall>>,
 }
 
 /// The status of a condition.
@@ -267,7 +272,7 @@ pub enum ConditionStatus {
 }
 
 /// One scalar of spec or status.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fact {
     /// Path with dots, and list positions in brackets: `status.health.status`,
     /// `status.instances[0].replicas`.
@@ -277,7 +282,7 @@ pub struct Fact {
 }
 
 /// A scalar value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum FactValue {
     /// A boolean.

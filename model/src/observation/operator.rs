@@ -1,9 +1,10 @@
-//! The operator itself: its workload, its Pods and their revisions, and the names of its instances.
+//! The operator itself: its workload, its Pods and their revisions.
 
 use serde::{Deserialize, Serialize};
 
 use super::holders::{is_held_by, pod_of_workload};
 use super::omission::is_default;
+use crate::instance::InstanceName;
 use crate::time::Timestamp;
 
 /// The operator's workload and Pods, as far as the account may read them.
@@ -144,11 +145,6 @@ pub struct ContainerEnd {
     pub finished: Option<Timestamp>,
 }
 
-/// The name of an *instance*, which is one process of the operator: `namespace/pod`, or the address
-/// of its metrics if its Pod is not known.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InstanceName<'a>(pub &'a str);
-
 /// The maximum length of the message of a [`ContainerEnd`], in bytes.
 pub const MAX_END_MESSAGE: usize = 200;
 
@@ -184,21 +180,6 @@ impl OperatorView {
     pub fn may_run(&self, instance: InstanceName<'_>) -> bool {
         let is_own = instance.pod().is_some_and(|(namespace, _)| namespace == self.namespace);
         !self.complete || !is_own || self.pod_of(instance).is_some()
-    }
-}
-
-impl<'a> InstanceName<'a> {
-    /// Returns the namespace and the name of its Pod; `None` if its Pod is not known.
-    #[must_use]
-    pub fn pod(self) -> Option<(&'a str, &'a str)> {
-        self.0.split_once('/')
-    }
-
-    /// Returns the value of the `operator_pod` label: the name of its Pod, or the address of its
-    /// metrics.
-    #[must_use]
-    pub fn label(self) -> &'a str {
-        self.pod().map_or(self.0, |(_, pod)| pod)
     }
 }
 

@@ -22,6 +22,8 @@ pub struct KindTotals {
     pub conditions: BTreeMap<ConditionState, u64>,
     /// Transitions without a spec change, per condition type.
     pub flaps: BTreeMap<Arc<str>, u64>,
+    /// Versions that loopwatch has watched, by the field manager that wrote them.
+    pub writes: BTreeMap<Arc<str>, WriteCounts>,
     /// Objects per phase.
     pub phases: BTreeMap<Arc<str>, u64>,
     /// Kubernetes Events so far, by type and reason.
@@ -210,4 +212,13 @@ impl Default for WatchTotals {
     fn default() -> Self {
         Self { objects: 0, audit_difference: None, lag: Histogram::new(LAG_BOUNDS) }
     }
+}
+
+/// The versions of objects that a field manager has written.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WriteCounts {
+    /// All of them.
+    pub versions: u64,
+    /// Those that changed nothing but times and metadata that loopwatch does not read.
+    pub wasted: u64,
 }

@@ -18,3 +18,4 @@ mod reverts;
 mod rollouts;
 mod runs;
 mod workloads;
+mod ready_but_broken;

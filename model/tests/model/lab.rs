@@ -32,8 +32,8 @@ pub use self::kinds::{
 };
 pub use self::settings::{ruled, unlearned};
 pub use self::views::{
-    FINALIZER, at, condition, finalizers_by, map, owner, reference, scaled_by, spec_by, status_by,
-    text, texts, web, widget_at, written_by,
+    FINALIZER, at, condition, count, finalizers_by, map, owner, reference, scaled_by, spec_by,
+    status_by, text, texts, web, widget_at, written_by,
 };
 pub use self::widget::Widget;
 pub use self::workloads::{child_of, deployment, owned_by};

@@ -11,6 +11,8 @@ mod deletion; // finalizers, blocking chains, terminating scopes and soft deleti
 mod ownership; // owner references, logical owners and orphans
 mod references; // references to other objects, and their targets
 mod configuration; // workloads whose Pods read configuration at their start
+mod writes; // writes that should not happen
+mod machinery; // the machinery around the API
 mod operator; // the operator: its Pods, leases, revisions, control loops and process
 mod traces; // traces of obligations and deletions
 mod steps; // the way of one observation: restarts, clock, random histories

@@ -9,4 +9,3 @@ mod sources;
 mod audits;
 mod permissions;
 mod rights;
-mod definitions;

@@ -188,6 +188,6 @@ fn unselected(workload: &Workload) -> Check {
     let text =
         format!("No PodMonitor and no ServiceMonitor selects the Pods of {}.", workload.in_words());
     Check::new(Topic::Monitor, CheckState::Problem, text)
-        .advise("List components/monitoring (once per cluster) or components/scrape in the kustomization of the operator, and apply it:")
+        .advise("If a ScrapeConfig or a scrape configuration of Prometheus selects them, this is in order: doctor does not read those. Otherwise, list components/monitoring (once per cluster) or components/scrape in the kustomization of the operator, and apply it:")
         .next("kubectl apply -k FOLDER")
 }

@@ -165,7 +165,7 @@ fn judge(
             CheckState::Off,
             format!("There is no Prometheus object that could select {words}."),
         )
-        .advise("If another program reads it, look there."),
+        .advise("If another program reads it, such as a ThanosRuler, look there: doctor reads only Prometheus and PrometheusAgent objects."),
         Some((prometheus, refusal)) => {
             let others = match refusals.len() - 1 {
                 0 => String::new(),
@@ -176,7 +176,7 @@ fn judge(
                 CheckState::Problem,
                 format!("{} does not select {words}: {text}.{others}", prometheus.in_words()),
             )
-            .advise(advice(refusal))
+            .advise(advice(selected, refusal))
             .next(command.unwrap_or_else(|| {
                 format!(
                     "kubectl -n {} get {} {} -o yaml",
@@ -258,8 +258,14 @@ fn in_words(selected: &Selected<'_>, refusal: &Refusal) -> (String, Option<Strin
     }
 }
 
-fn advice(refusal: &Refusal) -> &'static str {
-    match refusal {
+fn advice(selected: &Selected<'_>, refusal: &Refusal) -> String {
+    let unless = match selected.topic {
+        Topic::Rules => {
+            "If a ThanosRuler evaluates it, this is in order: doctor does not read those. "
+        }
+        _ => "",
+    };
+    let advice = match refusal {
         Refusal::Object(..) => {
             "Add the label under `labels:` of the kustomization, so that the next apply keeps it. To try it at once:"
         }
@@ -267,7 +273,9 @@ fn advice(refusal: &Refusal) -> &'static str {
         Refusal::Namespace(..) | Refusal::Nothing(_) | Refusal::Unknown => {
             "Change the selector in the Prometheus object, or in the values of its chart:"
         }
-    }
+    };
+
+    format!("{unless}{advice}")
 }
 
 /// The labels that an object lacks, as arguments of `kubectl label`; empty if labels alone do not

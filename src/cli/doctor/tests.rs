@@ -275,6 +275,20 @@ fn the_label_that_a_prometheus_wants_is_named_with_its_command() {
 }
 
 #[test]
+fn the_advice_names_what_the_doctor_does_not_read() {
+    let mut surroundings = in_order();
+    surroundings.rules.items[0].metadata.labels.clear();
+    let all = checks(&surroundings);
+    assert!(all.iter().any(|check| check.advice.contains("ThanosRuler")), "{all:#?}");
+
+    let mut surroundings = in_order();
+    surroundings.pod_monitors.items.clear();
+    surroundings.service_monitors.items.clear();
+    let all = checks(&surroundings);
+    assert!(all.iter().any(|check| check.advice.contains("ScrapeConfig")), "{all:#?}");
+}
+
+#[test]
 fn selectors_that_are_not_set_select_nothing() {
     let mut surroundings = in_order();
     surroundings.prometheuses.items[0].spec.pod_monitor_selector = None;

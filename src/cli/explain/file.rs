@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::Mutex;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
+use loopwatch_model::finding::shell_word;
 use loopwatch_model::observation::{ObjectAddress, ObjectView, Observation, WatchId};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Explanation;
@@ -11,9 +12,9 @@ use loopwatch_model::time::Timestamp;
 
 use crate::app;
 use crate::cli::check;
-use crate::cli::file::for_each_observation;
+use crate::cli::file::{find_in_file, for_each_observation};
 use crate::config::JudgeFlags;
-use crate::export::view::{BlindSpot, ObjectQuestion, View as _, find_object};
+use crate::export::view::{BlindSpot, ObjectQuestion, View as _};
 
 /// The last version of one object in the observations.
 struct LastView {
@@ -31,11 +32,19 @@ pub(super) fn read(
     settings: Settings,
     question: &ObjectQuestion,
 ) -> anyhow::Result<(Explanation, Vec<BlindSpot>)> {
+    if question.is_about_namespace() {
+        let (name, file) = (shell_word(&question.name), shell_word(&path.to_string_lossy()));
+        bail!(
+            "explain shows no namespaces from a file. For the objects in it, run `loopwatch what-if delete namespace {name} \
+             --from {file}`; `loopwatch check --from {file}` says whether its deletion hangs"
+        );
+    }
+
     let (model, input) =
         check::judge_file(path, at, judge, check::Namespaces::default(), settings)?;
     let not_visible = input.blind_spots_of_one_object(&model.snapshot());
     let model = Mutex::new(model);
-    let object = app::runtime()?.block_on(find_object(&model, question))?;
+    let object = app::runtime()?.block_on(find_in_file(path, &model, question))?;
     let mut explanation = model.explain(&object).context("the object has disappeared")?;
 
     // The model keeps neither managers nor reasons and messages.

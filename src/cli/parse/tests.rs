@@ -29,7 +29,7 @@ fn a_usage_error_is_one_line_that_names_the_problem() {
         ("loopwatch check --deadline soon", "not a duration"),
         ("loopwatch check --from dump.yaml --watch Widget", "--watch"),
         ("loopwatch rights --from recording.jsonl --watch Widget", "--watch"),
-        ("loopwatch check --deadline 0s", "a deadline must be longer than zero"),
+        ("loopwatch check --deadline 0s", "expected more than 0s"),
         ("loopwatch check --context run --no-such-flag", "--no-such-flag"),
         ("loopwatch check -o xml", "invalid value 'xml' for '--output <FORMAT>': expected table"),
     ] {
@@ -370,4 +370,54 @@ fn a_file_may_set_flags_that_the_command_does_not_take() {
         parse(&arguments(&line)).expect("a dump conflicts with flags, not with the file");
 
     assert_eq!(problems, Vec::<String>::new());
+}
+
+/// Each flag of the section "Cluster" is refused beside `--from`, but for the two that divide a dump.
+#[test]
+fn a_flag_without_effect_on_a_file_is_refused_and_a_key_is_noted() {
+    let cluster = "--kubeconfig=k --context=c --team-label=t --watch=Widget --operator=a/b \
+                   --max-watches=3 --children=none --secrets=off --scrape=off \
+                   --scrape-interval=1m --pid=1 --timeout=1m";
+    for command in ["check", "rights"] {
+        for flag in cluster.split_whitespace() {
+            let line = arguments(&format!("loopwatch {command} --from dump.yaml {flag}"));
+            let error = one_line(&parse(&line).expect_err(flag), &line);
+            let name = flag.split('=').next().expect("a name");
+            assert!(error.contains("cannot be used with") && error.contains(name), "{error}");
+        }
+
+        let line = format!("loopwatch {command} --from dump.yaml -n a --exclude-namespace b");
+        assert!(parse(&arguments(&line)).is_ok(), "{line}");
+    }
+
+    for command in ["explain Widget web", "what-if delete Widget web"] {
+        let line = arguments(&format!("loopwatch {command} --from dump.yaml --context c"));
+        assert!(parse(&line).is_err(), "{command}");
+    }
+
+    let (_folder, config) = config("team_label: t\nnamespace: [a]\ndeadline: 5m\n");
+    let line = format!("loopwatch check {config} --from dump.yaml");
+    let Parsed { note, problems, cli, .. } = parse(&arguments(&line)).expect("valid");
+    let (note, Command::Check(args)) = (note.expect("a note"), &cli.command) else {
+        panic!("{cli:?}")
+    };
+
+    assert_eq!(problems, Vec::<String>::new());
+    assert!(note.contains("the key team_label of the file"), "{note}");
+    assert!(note.contains("namespace") && !note.contains("deadline"), "{note}");
+    assert!(args.cluster.namespace.is_empty() && args.cluster.team_label.is_none());
+}
+
+#[test]
+fn a_file_without_its_flag_is_named_with_it() {
+    for line in ["check dump.json", "rights run.jsonl.gz", "explain widget web dump.yaml"] {
+        let line = arguments(&format!("loopwatch {line}"));
+        let error = one_line(&parse(&line).expect_err("no such argument"), &line);
+        let file = line.last().expect("an argument").to_string_lossy();
+        assert!(error.contains(&format!("use --from {file}")), "{error}");
+    }
+
+    let line = arguments("loopwatch explain widget web another");
+    let error = one_line(&parse(&line).expect_err("no such argument"), &line);
+    assert!(!error.contains("--from"), "{error}");
 }

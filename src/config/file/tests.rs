@@ -56,12 +56,32 @@ fn a_problem_names_the_mistake_and_the_correction() {
         ("namespace: [x, y]", "namespace: expected a string; put the value in quotes"),
         ("listen: nowhere", "listen: expected ADDRESS:PORT"),
         ("listen: ['127.0.0.1:1', '127.0.0.1:2']", "cannot be used multiple times"),
-        ("deadline: 0s", "deadline: a deadline must be longer than zero"),
-        ("deadline: example.io/Widget=0m", "deadline: a deadline must be longer than zero"),
-        ("settings: {deadline: 0s}", "settings.deadline: a deadline must be longer than zero"),
+        ("deadline: 0s", "deadline: expected more than 0s"),
+        ("deadline: example.io/Widget=0m", "deadline: expected more than 0s"),
+        ("settings: {deadline: 0s}", "settings.deadline: expected more than 0s, not 0s"),
         (
             "settings: {deadlines: {example.io/Widget: 0s}}",
-            "settings.deadlines: a deadline must be longer than zero",
+            "settings.deadlines: expected more than 0s, not 0s",
+        ),
+        ("settings: {page_percent: 500}", "settings.page_percent: expected 1 to 100, not 500"),
+        ("settings: {failing_percent: 0}", "settings.failing_percent: expected 1 to 100, not 0"),
+        (
+            "settings: {regressed_after: 0s}",
+            "settings.regressed_after: expected more than 0s, not 0s",
+        ),
+        ("settings: {regressed_after: -5m}", "is not a duration"),
+        ("settings: {status_reverts: 9}", "settings.status_reverts: expected 1 to 8, not 9"),
+        ("settings: {memory_levels: [5, 0]}", "settings.memory_levels: expected at least 1, not 0"),
+        ("settings: {limits: {objects: 0}}", "settings.limits.objects: expected at least 1, not 0"),
+        ("namespace: [Team-a]", "namespace: expected the name of a namespace"),
+        ("exclude_namespace: [team-]", "exclude_namespace: expected the name of a namespace"),
+        ("exclude_namespace: []", "exclude_namespace: names nothing"),
+        ("orphan_allow: []", "orphan_allow: names nothing"),
+        ("orphan_allow: ['team-:Secret']", "orphan_allow: \"team-\" does not name namespaces"),
+        ("findings: {Overdue: []}", "findings.Overdue: has no rule"),
+        (
+            "findings: {Overdue: {namespaces: {include: [], exclude: [a]}, enabled: false}}",
+            "findings.Overdue.namespaces: include is empty",
         ),
         ("deadline: [5m, soon]", "deadline: \"soon\" is not a duration"),
         ("deadline: widgets.example.io=5m", "deadline: expected GROUP/KIND"),
@@ -87,6 +107,15 @@ fn a_problem_names_the_mistake_and_the_correction() {
             "{text:?} has no valid part"
         );
     }
+}
+
+#[test]
+fn zero_and_large_values_are_valid_where_they_have_a_meaning() {
+    let text = "settings: {scrape_expected_within: 0s, settle: 0s, learn_after: 0, memory_jump_percent: 300, \
+                memory_levels: [], soft_delete_time: 0s, limits: {object_series: 0}}\n";
+    let (file, problems) = File::parse(text, Author::User);
+    assert_eq!(problems, Vec::<String>::new());
+    assert_eq!((file.settings.memory_jump_percent, &*file.settings.soft_delete_time), (300, "0s"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::export::view::capitalised;
+use crate::export::view::{TICKET, capitalised};
 use loopwatch_model::finding::{Alert, Explainer, FINDINGS, FindingInfo, Severity};
 
 /// The headings that every runbook has, in this order, after its impact and its first command.
@@ -42,7 +42,10 @@ pub(super) fn findings() -> String {
             meaning = info.meaning,
             severity = severity(info),
             alert = super::rules::alert(info)
-                .map(|name| format!("- Alert: `{name}`\n"))
+                .map(|name| match info.alert {
+                    Alert::Page => format!("- Alert: `{name}`; as a ticket, `{TICKET}`\n"),
+                    _ => format!("- Alert: `{name}`\n"),
+                })
                 .unwrap_or_default(),
             near = info.near_miss,
             evidence = evidence.join(", "),
@@ -105,6 +108,9 @@ fn explained(info: &FindingInfo) -> String {
         Explainer::Blocker(code) => format!("{} of the blocker", code.name()),
         Explainer::Operator(code) => format!("{} of the operator", code.name()),
         Explainer::Outage(code) => format!("{} of the operator, if it began no later", code.name()),
+        Explainer::Machinery(code) => {
+            format!("{} on which the kind depends, if it did not begin later", code.name())
+        }
         Explainer::Controller(code) => {
             format!("{} of the kind's controller, if it did not begin much later", code.name())
         }

@@ -56,6 +56,7 @@ const RULE: &str = r#"      - alert: <alert>
           severity: <severity>
         annotations:
           summary: >-
+            <place>
             {{- $name := "" }}{{ $age := "" }}
             {{- with query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q})
             unless on (name) loopwatch_finding_info{%[1]s,root!=""})`
@@ -70,14 +71,16 @@ const RULE: &str = r#"      - alert: <alert>
           description: |-
             {{- $of := printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
             $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace }}
-            {{- $worst := "NAME" }}
+            <place>
+            {{- $worst := "NAME" }}{{ $pod := "POD" }}
             {{- $labels.kind }}<subject>
             {{- with query (printf `topk(3, time() - min by (name)
             (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q,name!=""})
             unless on (name) loopwatch_finding_info{%[1]s,root!=""})` $of $labels.severity) }}
             {{- $worst = (first .).Labels.name }} Longest:
             {{- range $i, $s := . }}{{ if $i }},{{ end }} {{ $s.Labels.name }} ({{ $s.Value | humanizeDuration }}){{ end }}.
-            {{- end }}<details><command><advice>
+            {{- end }}<details><command>
+            Runbook: loopwatch runbook {{ $labels.finding }}<advice>
           page_url: >-
             {{- with query (printf `topk(1, max by (page_url)
             (loopwatch_links_info{cluster=%q,job=%q,namespace=%q,page_url!=""}))`
@@ -135,6 +138,11 @@ const PROMPT: &[FindingCode] = &[
 /// How long a finding of [`PROMPT`], and any other finding, must last before its alert fires.
 const WAITS: [&str; 2] = ["0s", "2m"];
 
+/// Sets `$place` to the namespace of the subject. A controller has none of its own, but the series has
+/// that of the Pod that it comes from.
+const PLACE: &str = r#"{{- $place := $labels.target_namespace }}
+{{- if and (not $labels.group) (eq $labels.kind "Controller" "Operator") }}{{ $place = or $place $labels.namespace }}{{ end }}"#;
+
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
 
@@ -143,10 +151,10 @@ const OBJECTS: &str = "{{- $labels.kind }} objects";
 
 /// The beginning of a title about objects. Templates cannot subtract, but queries can.
 const WORST: &str = r#"{{- $labels.kind }}
-{{- with $name }} {{ with $labels.target_namespace }}{{ . }}/{{ end }}{{ . }}
+{{- with $name }} {{ with $place }}{{ . }}/{{ end }}{{ . }}
 {{- if gt $value 1.0 }} and {{ with query (printf `vector(%v - 1)` $value) }}{{ (first .).Value }}{{ end }} other
 {{- if gt $value 2.0 }}s{{ end }}{{ end }}
-{{- else }}{{ with $labels.target_namespace }} in {{ . }}{{ end }}
+{{- else }}{{ with $place }} in {{ . }}{{ end }}
 {{- if gt $value 1.0 }} ({{ $value }} affected){{ end }}{{ end }}"#;
 
 /// Adds to an alert how often the kubelet has restarted the operator.
@@ -166,6 +174,13 @@ Signs:
 /// Templates that add details from other series to an alert, each for findings whose evidence has
 /// this key.
 const DETAILS: &[(&str, &str)] = &[
+    (
+        "instance",
+        r#"{{- range query (printf `topk(1, max by (operator_pod)
+(loopwatch_finding_info{%s,name=%q,operator_pod!=""}))` $of $worst) }}
+{{ if match ":" .Labels.operator_pod }}Address of its metrics{{ else }}{{ $pod = .Labels.operator_pod }}Pod{{ end }}: {{ .Labels.operator_pod }}
+{{- end }}"#,
+    ),
     (
         "finalizers",
         r#"{{- range query (printf `max by (finalizer, actor) (loopwatch_finding_info{%s,name=%q})` $of $worst) }}
@@ -297,6 +312,7 @@ fn rule(
 ) -> String {
     let parts = [
         ("<for>", wait.to_owned()),
+        ("<place>", PLACE.replace('\n', INDENT)),
         ("<alert>", name.to_owned()),
         ("<selectors>", selectors.to_owned()),
         ("<severity>", severity.to_owned()),
@@ -372,9 +388,7 @@ fn subject(info: &FindingInfo) -> String {
     let rest = match info.area {
         Area::Loopwatch => "{{- \" of \" }}{{ $labels.job }}: {{ $value }} affected.",
         _ if is_of_kind(info) => "{{- \" (the whole kind).\" }}",
-        _ => {
-            "{{- \" in \" }}{{ or $labels.target_namespace \"the cluster\" }}: {{ $value }} affected."
-        }
+        _ => "{{- \" in \" }}{{ or $place \"the cluster\" }}: {{ $value }} affected.",
     };
     rest.to_owned()
 }
@@ -389,12 +403,12 @@ fn command(info: &FindingInfo) -> String {
     // Labels name no target of a reference.
     let command = if info.command.contains("{target}") { info.otherwise } else { info.command };
     let command = command
-        .replace("{pod}", "{in_namespace} POD")
+        .replace("{pod}", "{in_namespace} {{ $pod }}")
         .replace(
             "{resource}",
             "{{ toLower $labels.kind }}{{ with $labels.group }}.{{ . }}{{ end }}",
         )
-        .replace("{in_namespace}", "{{ with $labels.target_namespace }} -n {{ . }}{{ end }}")
+        .replace("{in_namespace}", "{{ with $place }} -n {{ . }}{{ end }}")
         .replace("{kind}", "{{ $labels.kind }}")
         .replace("{group}", "{{ $labels.group }}")
         .replace("{name}", "{{ $worst }}");

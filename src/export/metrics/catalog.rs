@@ -77,6 +77,12 @@ catalog! {
         "loopwatch_condition_flaps_total" Counter Stable ["group", "kind", "type"]
             "Changes of a condition's status without a spec change."
             => Kind(objects::condition_flaps);
+        "loopwatch_writes_total" Counter Alpha ["group", "kind", "manager"]
+            "Versions of objects that loopwatch has watched, by the field manager that wrote them: at most 16 names per kind, then _other; _unknown if several wrote in the same second. A write that changes nothing at all makes no version."
+            => Kind(objects::writes);
+        "loopwatch_wasted_writes_total" Counter Alpha ["group", "kind", "manager"]
+            "Those of loopwatch_writes_total that changed nothing but times in the status, or metadata such as annotations. Only for primary kinds."
+            => Kind(objects::wasted_writes);
         "loopwatch_phase_objects" Gauge Stable ["group", "kind", "phase"]
             "Number of objects per phase."
             => Kind(objects::phase_objects);
@@ -147,8 +153,8 @@ catalog! {
         "loopwatch_finding_since_timestamp_seconds" Gauge Stable ["group", "kind", "target_namespace", "name", "finding", "severity"]
             "Unix time at which the problem of an open finding began."
             => Finding(findings::finding_since);
-        "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "blocker_kind", "blocker_name", "root"]
-            "Details of an open finding for alert annotations; blocker is the object that must be deleted first, root the finding that explains it; labels without a value are empty."
+        "loopwatch_finding_info" Info Alpha ["group", "kind", "target_namespace", "name", "finding", "finalizer", "actor", "blocker_kind", "blocker_name", "root", "operator_pod"]
+            "Details of an open finding for alert annotations; blocker is the object that must be deleted first, root the finding that explains it, operator_pod the Pod of a controller or a process; labels without a value are empty."
             => Whole(findings::finding_info);
         "loopwatch_finding_detection_seconds" Histogram Alpha ["finding"]
             "Time from the beginning of a problem to its finding, which includes the threshold of the finding; absent for findings that have not opened since the start."
@@ -200,6 +206,9 @@ catalog! {
         "loopwatch_operator_requests_total" Counter Alpha ["operator_pod", "code"]
             "Requests of the operator to the API server, by HTTP status code; code is <error> if there was no response."
             => Whole(operator::requests);
+        "loopwatch_operator_writes_total" Counter Alpha ["operator_pod", "method"]
+            "Requests of the operator that the API server has accepted and that write, by HTTP method; absent if its metrics do not tell."
+            => Whole(operator::writes);
     }
     "The operator's loop" {
         "loopwatch_reconciles_total" Counter Alpha ["operator_pod", "controller", "result"]

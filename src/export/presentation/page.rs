@@ -13,6 +13,7 @@ mod link; // links to objects
 mod findings; // cards for findings
 mod headline; // the top of the overview
 mod kinds; // the kinds, each with the states of its objects
+mod writes; // who writes how much
 mod operator; // the operator itself
 mod relations; // deletions, ownership and references
 mod tables; // unhealthy objects, sources, blind spots
@@ -25,7 +26,7 @@ use loopwatch_model::snapshot::{ExplainedObject, Explanation, RecentPast, Snapsh
 use maud::{Markup, display, html};
 
 pub(crate) use self::objects::ObjectTable;
-use crate::export::view::{Input, OverallHealth, RecordingInput, Runbook};
+use crate::export::view::{Input, OverallHealth, RecordingInput, Runbook, utc};
 use crate::published::PUBLISHED;
 
 /// Allows the browser to load loopwatch's two files and forbids everything inline.
@@ -72,6 +73,7 @@ pub(crate) fn render(
                 (timeline::timeline(past, &charts))
                 (operator::operator(snapshot, &charts))
                 (kinds::kinds(snapshot))
+                (writes::writes(snapshot))
                 (tables::sources(snapshot))
             }
         }
@@ -156,7 +158,7 @@ fn recording(input: &Input) -> Markup {
         None => html! {
             p class="recording" role="note" {
                 b { "The recording has ended." } " loopwatch shows its last moment, "
-                (elapsed) " after it began."
+                (utc(*shows)) ", " (elapsed) " after it began. All ages count until that moment."
             }
         },
     }

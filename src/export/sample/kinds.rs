@@ -8,7 +8,7 @@ use loopwatch_model::observation::{Role, Scope, WatchId};
 use loopwatch_model::snapshot::{
     ConditionState, DeadlineSource, Durations, EarlierRevisions, FinalizerSummary, FinalizerTotals,
     KindSummary, NamespaceTotals, OwnerReferenceCounts, RevisionTotals, SoftDeletePhase,
-    SoftDeleteSummary, WatchSummary, WatchTotals,
+    SoftDeleteSummary, WatchSummary, WatchTotals, WriteCounts,
 };
 use loopwatch_model::time::Span;
 
@@ -52,6 +52,8 @@ pub(super) fn databases() -> KindSummary {
     kind.totals.conditions =
         BTreeMap::from([(ready("false"), 4), (ready("true"), 340), (ready("unknown"), 10)]);
     kind.totals.flaps = BTreeMap::from([("Ready".into(), 17)]);
+    kind.totals.writes =
+        BTreeMap::from([("widget-operator".into(), WriteCounts { versions: 1_203, wasted: 31 })]);
     kind.totals.phases = BTreeMap::from([("Provisioning".into(), 5), ("Running".into(), 349)]);
 
     let mut removal = Histogram::default();

@@ -223,7 +223,9 @@ pub(super) async fn explained(
             LookupError::SeveralKinds { .. } | LookupError::SeveralObjects { .. } => {
                 StatusCode::BAD_REQUEST
             }
-            LookupError::NoKind { .. } | LookupError::NoObject { .. } => StatusCode::NOT_FOUND,
+            LookupError::NoKind { .. }
+            | LookupError::NotInFile { .. }
+            | LookupError::NoObject { .. } => StatusCode::NOT_FOUND,
         };
         (status, problem.to_string())
     })

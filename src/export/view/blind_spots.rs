@@ -1,6 +1,6 @@
 //! Lists the parts of the cluster that loopwatch cannot see.
 
-use loopwatch_model::observation::{Cause, Permission, Scope, SourceId, WatchId};
+use loopwatch_model::observation::{Cause, Permission, Scope, SourceId, WatchId, with_group};
 use loopwatch_model::snapshot::{KindSummary, Snapshot, SourceSummary, WatchSummary};
 use serde::{Deserialize, Serialize};
 
@@ -13,17 +13,15 @@ pub(crate) struct BlindSpot {
 
 #[must_use]
 pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
-    let (mut spots, dump) = (Vec::new(), SourceId::Dump.to_string());
-    for source in snapshot.sources.iter().filter(|source| !source.up) {
-        let of_dump = source.latest.as_ref().filter(|_| source.source == dump);
-        spots.push(match of_dump {
-            Some((_, places)) => unreadable_parts(places),
-            None => BlindSpot {
-                what: source_subject(snapshot, source),
-                why: failure_in_words(snapshot, source),
-            },
-        });
-    }
+    // The input of a report names the unreadable parts of a dump.
+    let dump = SourceId::Dump.to_string();
+    let failing = snapshot.sources.iter().filter(|source| !source.up && source.source != dump);
+    let mut spots: Vec<BlindSpot> = failing
+        .map(|source| BlindSpot {
+            what: source_subject(snapshot, source),
+            why: failure_in_words(snapshot, source),
+        })
+        .collect();
 
     for (kind, watch) in watches(snapshot) {
         if is_watch_down(snapshot, &watch.watch) {
@@ -48,25 +46,21 @@ pub(crate) fn blind_spots(snapshot: &Snapshot) -> Vec<BlindSpot> {
             .iter()
             .map(|part| BlindSpot { what: part.what.clone(), why: part.why.clone() }),
     );
-    spots.extend(snapshot.unused_deadlines.iter().map(|name| without_kind(snapshot, name)));
+    for (names, sets) in [
+        (
+            &snapshot.unused_deadlines,
+            "for which --deadline or the configuration file sets a deadline",
+        ),
+        (&snapshot.mistaken_rules, "for which the configuration file has a rule about findings"),
+    ] {
+        spots.extend(names.iter().map(|name| without_kind(snapshot, name, sets)));
+    }
     for (limit, count) in snapshot.dropped.iter().filter(|(_, count)| **count > 0) {
         let what = format!("{count} {}", limit.replace('_', " "));
         spots.push(BlindSpot { what, why: "dropped because a limit was reached".to_owned() });
     }
 
     spots
-}
-
-/// The parts of a dump that loopwatch cannot read. `places` has the file, the line and the reason of
-/// each.
-fn unreadable_parts(places: &str) -> BlindSpot {
-    BlindSpot {
-        what: "parts of the dump".to_owned(),
-        why: format!(
-            "loopwatch cannot read them, and reports no object as missing because of them: {places}. Correct these \
-             parts, or dump them again"
-        ),
-    }
 }
 
 /// The permissions that the account lacks, except those that the entry of a watch already names.
@@ -87,18 +81,17 @@ fn missing_permissions(snapshot: &Snapshot) -> impl Iterator<Item = BlindSpot> {
             "" => "the cluster".to_owned(),
             namespace => format!("namespace {namespace}"),
         };
-        let dot = if group.is_empty() { "" } else { "." };
 
         BlindSpot {
-            what: format!("{resource}{dot}{group} in {place}"),
+            what: format!("{} in {place}", with_group(resource, group)),
             why: format!("the account may not {verb} them"),
         }
     })
 }
 
-/// A name in the settings that has a deadline but is of no watched kind, with the watched kinds of this
-/// name in other groups.
-fn without_kind(snapshot: &Snapshot, name: &str) -> BlindSpot {
+/// A name in the settings that is of no watched kind, with the watched kinds of this name in other
+/// groups.
+fn without_kind(snapshot: &Snapshot, name: &str, sets: &str) -> BlindSpot {
     let (_, own) = name.rsplit_once('/').unwrap_or(("", name));
     let is_alike = |kind: &&KindSummary| {
         own.eq_ignore_ascii_case(&kind.kind) || own.eq_ignore_ascii_case(&kind.resource)
@@ -116,9 +109,7 @@ fn without_kind(snapshot: &Snapshot, name: &str) -> BlindSpot {
     };
 
     BlindSpot {
-        what: format!(
-            "kind {name}, for which --deadline or the configuration file sets a deadline"
-        ),
+        what: format!("kind {name}, {sets}"),
         why: format!("loopwatch watches no kind of this name{hint}"),
     }
 }
@@ -184,11 +175,13 @@ mod tests {
     fn a_deadline_without_a_kind_names_the_kinds_of_this_name() {
         let mut snapshot = sample().snapshot;
         snapshot.unused_deadlines = vec!["Database".to_owned(), "example.io/Gadget".to_owned()];
+        snapshot.mistaken_rules = vec!["Backup".to_owned()];
         let why: Vec<_> = blind_spots(&snapshot).into_iter().map(|spot| spot.why).collect();
 
         let none = "loopwatch watches no kind of this name";
         assert!(why.contains(&format!("{none}; did you mean db.example.io/Database?")), "{why:#?}");
         assert!(why.contains(&none.to_owned()), "{why:#?}");
+        assert!(why.contains(&format!("{none}; did you mean db.example.io/Backup?")), "{why:#?}");
     }
 
     #[test]
@@ -211,25 +204,6 @@ mod tests {
                 "events in namespace team-b – the account may not list them",
                 "2 phases – dropped because a limit was reached",
             ]
-        );
-    }
-
-    #[test]
-    fn unreadable_parts_of_a_dump_are_named_with_their_places() {
-        let mut snapshot = sample().snapshot;
-        let source =
-            snapshot.sources.iter_mut().find(|source| !source.up).expect("a failing source");
-        source.source = SourceId::Dump.to_string();
-        source.latest = Some((Cause::Undecodable.as_str(), "a.yaml, line 4: [".into()));
-
-        assert_eq!(
-            blind_spots(&snapshot)[0],
-            BlindSpot {
-                what: "parts of the dump".to_owned(),
-                why: "loopwatch cannot read them, and reports no object as missing because of them: a.yaml, line 4: [. \
-                      Correct these parts, or dump them again"
-                    .to_owned(),
-            }
         );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use loopwatch_model::finding::{Finding, FindingCode, FindingId, Severity, Subject, Value};
 use loopwatch_model::snapshot::Snapshot;
-use loopwatch_model::time::Span;
+use loopwatch_model::time::{Age, Span};
 
 /// Open findings, with their explanations.
 pub(crate) struct Findings<'a> {
@@ -126,10 +126,13 @@ fn root<'a>(by_id: &BTreeMap<FindingId, &'a Finding>, finding: &Finding) -> Opti
 /// loopwatch first saw its subject, which is a definition without a creation time or an object in a
 /// dump.
 #[must_use]
-pub(crate) fn finding_age(snapshot: &Snapshot, finding: &Finding) -> Option<Span> {
+pub(crate) fn finding_age(snapshot: &Snapshot, finding: &Finding) -> Option<Age> {
     let began_unseen =
         matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
-    (!began_unseen).then(|| snapshot.at.since(finding.since)).filter(|age| *age >= SHORTEST)
+    (!began_unseen)
+        .then(|| snapshot.at.since(finding.since))
+        .filter(|age| *age >= SHORTEST)
+        .map(Span::as_age)
 }
 
 /// Evidence as text, in the order of the table of findings: the most important key first. Omits
@@ -142,7 +145,7 @@ pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, Strin
 pub(crate) fn evidence_values(finding: &Finding) -> impl Iterator<Item = (String, &Value)> + '_ {
     let listed = finding.info().evidence;
     let just_seen = |(key, value): &(&&str, &Value)| {
-        key.ends_with("_for") && matches!(value, Value::Span(span) if *span < SHORTEST)
+        key.ends_with("_for") && matches!(value, Value::Elapsed(span) if *span < SHORTEST)
     };
     let mut entries: Vec<_> = finding.evidence.0.iter().filter(|entry| !just_seen(entry)).collect();
 
@@ -183,8 +186,8 @@ mod tests {
         for (ms, shown) in [(2, false), (999, false), (1000, true)] {
             finding.since = Timestamp(snapshot.at.0 - ms);
             finding.evidence = Evidence::new()
-                .with("missing_for", Value::Span(Span(ms)))
-                .with("collected_after", Value::Span(Span(ms)));
+                .with("missing_for", Value::Elapsed(Span(ms)))
+                .with("collected_after", Value::Elapsed(Span(ms)));
 
             assert_eq!(finding_age(&snapshot, &finding).is_some(), shown, "{ms}");
 

@@ -228,7 +228,7 @@ mod tests {
         assert_eq!(health, OverallHealth::Unknown(Doubt::NothingJudged));
 
         let dump = |problems| {
-            let dump = DumpInput { objects: 1, without_managed_fields: 0, problems };
+            let dump = DumpInput { objects: 1, problems, ..DumpInput::default() };
             Input { dump: Some(dump), ..Input::default() }
         };
         let broken = dump(vec!["document at line 7: not YAML".to_owned()]);

@@ -55,6 +55,9 @@ pub(crate) struct DumpInput {
     pub without_managed_fields: u64,
     /// Parts that could not be read: place and reason.
     pub problems: Vec<String>,
+    /// Whether one of these parts may hold objects.
+    #[serde(skip)]
+    pub may_hide_objects: bool,
 }
 
 /// Maximum number of names in a list, before the number of the others.
@@ -212,7 +215,8 @@ impl DumpInput {
         let unread = (!self.problems.is_empty()).then(|| BlindSpot {
             what: plural(self.problems.len() as u64, "part") + " of the dump",
             why: format!(
-                "loopwatch skipped what it could not read ({}); correct the file, or create the dump again",
+                "loopwatch skipped what it could not read{} ({}); correct the file, or create the dump again",
+                if self.may_hide_objects { ", and reports no object as missing because of it" } else { "" },
                 list(self.problems.iter().cloned(), self.problems.len() as u64, "; ")
             ),
         });
@@ -292,7 +296,7 @@ mod tests {
     #[test]
     fn a_dump_without_managed_fields_has_no_ages_of_specs() {
         let of = |objects, without_managed_fields| {
-            let dump = Some(DumpInput { objects, without_managed_fields, problems: Vec::new() });
+            let dump = Some(DumpInput { objects, without_managed_fields, ..DumpInput::default() });
             Input { dump, ..Input::default() }
                 .blind_spots()
                 .into_iter()

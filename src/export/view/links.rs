@@ -43,7 +43,7 @@ pub(crate) fn dashboard(info: &FindingInfo) -> &'static str {
         Area::Deletion | Area::Ownership | Area::References => "loopwatch-objects",
         Area::Operator | Area::Process => "loopwatch-process",
         Area::Loopwatch => "loopwatch-self",
-        Area::Convergence | Area::ApiMachinery => "loopwatch-overview",
+        Area::Convergence | Area::Writes | Area::ApiMachinery => "loopwatch-overview",
     }
 }
 

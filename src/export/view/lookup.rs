@@ -1,5 +1,7 @@
 //! Finds the object that a user asks about, by its kind and name in the notation of `kubectl`.
 
+use std::path::Path;
+
 use loopwatch_model::observation::ObjectAddress;
 use loopwatch_model::snapshot::{Cursor, Explanation, KindSummary};
 
@@ -24,6 +26,9 @@ pub(crate) enum LookupError {
     /// No watched kind has this name.
     #[error("loopwatch watches no kind {name:?}{}", hint(.nearest))]
     NoKind { name: String, nearest: Vec<String> },
+    /// No kind in a dump or a recording has this name.
+    #[error("{file} has no objects of a kind {name:?}{}; short names need a cluster", hint(.nearest))]
+    NotInFile { file: String, name: String, nearest: Vec<String> },
     /// Several kinds have this name.
     #[error("{name:?} names several kinds; use one of {}", .candidates.join(", "))]
     SeveralKinds {
@@ -191,7 +196,26 @@ fn hint(nearest: &[String]) -> String {
     }
 }
 
+impl LookupError {
+    /// The same error about the objects of a file instead of those of watches.
+    pub(crate) fn in_file(self, file: &Path) -> Self {
+        match self {
+            Self::NoKind { name, nearest } => {
+                Self::NotInFile { file: file.display().to_string(), name, nearest }
+            }
+            other => other,
+        }
+    }
+}
+
 impl ObjectQuestion {
+    /// Whether the object is a namespace, of which a dump or a recording has no objects.
+    pub(crate) fn is_about_namespace(&self) -> bool {
+        let (group, word) = self.kind.split_once('/').unwrap_or((&self.group, &self.kind));
+        let is = |name: &&str| name.eq_ignore_ascii_case(word);
+        matches!(group, "" | "core" | "v1") && ["namespace", "namespaces", "ns"].iter().any(is)
+    }
+
     /// The address in the question; `None` if the question leaves the group open. `core` stands for
     /// the empty group name.
     fn address(&self) -> Option<ObjectAddress> {

@@ -3,6 +3,7 @@
 
 use form_urlencoded::byte_serialize;
 use loopwatch_model::cascade::Node;
+use loopwatch_model::observation::with_group;
 use loopwatch_model::snapshot::{DeletionRow, ExplainedObject, ObjectRow};
 
 /// The name of an object, as people identify it.
@@ -95,5 +96,5 @@ impl<'a> From<&'a DeletionRow> for ObjectName<'a> {
 
 /// `Widget.example.io`, or `Pod` for the core group.
 pub(crate) fn kind_name(group: &str, kind: &str) -> String {
-    if group.is_empty() { kind.to_owned() } else { format!("{kind}.{group}") }
+    with_group(kind, group)
 }

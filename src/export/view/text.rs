@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-use loopwatch_model::time::{Span, Timestamp};
+use loopwatch_model::time::{Age, Span, Timestamp};
 
 /// A number with thousands separators.
 pub(crate) struct Number(pub u64);
@@ -45,8 +45,13 @@ pub(crate) fn without_controls(text: &str) -> String {
 }
 
 /// `3d4h`: the time since or until an instant.
-pub(crate) fn age(at: Timestamp, since: Timestamp) -> Span {
-    Span(at.since(since).0.abs())
+pub(crate) fn age(at: Timestamp, since: Timestamp) -> Age {
+    Span(at.since(since).0.abs()).as_age()
+}
+
+/// A text of loopwatch's own without the backticks around code, for readers that do not render them.
+pub(crate) fn without_code_marks(text: &str) -> String {
+    text.replace('`', "")
 }
 
 /// An instant for people, in whole seconds: `2026-01-31 12:00:00 UTC`.

@@ -73,13 +73,13 @@ impl Pseudonyms {
     ) -> Checkpoint {
         let silent = self.renamed(findings, &checkpoint.silent);
         let opened = self.renamed(findings, &checkpoint.opened);
-        let of_controller = |f: &&Finding| matches!(f.subject, Subject::Controller { .. });
+        let is_collected_anew = |f: &&Finding| f.is_collected_anew();
 
         Checkpoint {
             findings: findings.iter().map(|f| (self.id(f), f.since)).collect(),
             silent,
             opened,
-            of_controllers: findings.iter().filter(of_controller).map(|f| self.id(f)).collect(),
+            of_controllers: findings.iter().filter(is_collected_anew).map(|f| self.id(f)).collect(),
             ..self.checkpoint(checkpoint)
         }
     }
@@ -124,6 +124,7 @@ impl Pseudonyms {
                 namespace: self.namespace(&namespace),
                 name: self.name("object", &name),
             },
+            Subject::Webhook { name } => Subject::Webhook { name: self.name("webhook", &name) },
             other @ (Subject::Kind { .. }
             | Subject::Definition { .. }
             | Subject::Controller { .. }

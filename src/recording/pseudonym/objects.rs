@@ -96,6 +96,7 @@ impl Pseudonyms {
             severity,
             observed_generation,
             changed,
+            failed_call,
         } = condition;
         Condition {
             at: self.path(&at),
@@ -106,6 +107,7 @@ impl Pseudonyms {
             severity: self.value(&severity),
             observed_generation,
             changed,
+            failed_call: failed_call.map(|call| Box::new(self.failed_call(*call))),
         }
     }
 

@@ -2,8 +2,9 @@
 //! permissions, and lookups of single objects.
 
 use loopwatch_model::observation::{
-    Answer, DefinitionView, Dependent, EventView, LeaseView, NamespaceView, ObjectAddress,
-    ObjectKey, PermissionsView, Probe, Scope, SourceId, WatchId, WatchedKind,
+    Answer, CalledWebhook, DefinitionView, Dependent, EventView, FailedCall, LeaseView,
+    NamespaceView, ObjectAddress, ObjectKey, PermissionsView, Probe, Scope, SourceId, WatchId,
+    WatchedKind,
 };
 
 use super::Pseudonyms;
@@ -139,12 +140,43 @@ impl Pseudonyms {
             added,
             at,
             uncounted,
+            failed_call,
         } = event;
 
         let (uid, about) = (self.uid(&uid), self.object_key(about));
         let (reason, message, reporter) =
             (self.value(&reason), self.prose(&message), self.words(&reporter));
-        EventView { uid, about, r#type, reason, message, reporter, count, added, at, uncounted }
+        EventView {
+            uid,
+            about,
+            r#type,
+            reason,
+            message,
+            reporter,
+            count,
+            added,
+            at,
+            uncounted,
+            failed_call: failed_call.map(|call| Box::new(self.failed_call(*call))),
+        }
+    }
+
+    pub(super) fn failed_call(&self, call: FailedCall) -> FailedCall {
+        let FailedCall { webhook, service, cause } = call;
+        let webhook = match webhook {
+            CalledWebhook::Admission(name) => CalledWebhook::Admission(self.name("webhook", &name)),
+            CalledWebhook::Conversion { group, kind } => CalledWebhook::Conversion { group, kind },
+        };
+
+        FailedCall { webhook, service: self.service(&service), cause }
+    }
+
+    /// A Service as `namespace/name`.
+    fn service(&self, service: &str) -> String {
+        let named = service.split_once('/');
+        named.map_or_else(String::new, |(namespace, name)| {
+            format!("{}/{}", self.namespace(namespace), self.name("object", name))
+        })
     }
 
     pub(super) fn probe(&self, probe: Probe) -> Probe {

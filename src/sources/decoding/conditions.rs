@@ -1,6 +1,6 @@
 //! Reads conditions in every form that operators write: a list of maps, a map keyed by type, flags.
 
-use loopwatch_model::observation::{Condition, ConditionStatus};
+use loopwatch_model::observation::{Condition, ConditionStatus, FailedCall};
 use loopwatch_model::time::Timestamp;
 use serde::de::{MapAccess, SeqAccess};
 
@@ -243,7 +243,14 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
             None => lints.add(Lint::ConditionStatus),
         },
         ConditionField::Reason => condition.reason = text(value, MAX_REASON, lints),
-        ConditionField::Message => condition.message = text(value, MAX_MESSAGE, lints),
+        ConditionField::Message => {
+            // The cause stands at the end of a long message.
+            if let Scalar::Text(message) = value {
+                condition.failed_call = FailedCall::read(message).map(Box::new);
+            }
+
+            condition.message = text(value, MAX_MESSAGE, lints);
+        }
         ConditionField::Severity => condition.severity = text(value, MAX_REASON, lints),
         ConditionField::Generation => {
             let number = match value {

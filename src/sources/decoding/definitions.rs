@@ -18,10 +18,11 @@ struct DefinitionDocument {
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct DefinitionSpecDocument {
     group: String,
     names: DefinitionNamesDocument,
+    preserve_unknown_fields: bool,
     versions: Vec<DefinitionVersionDocument>,
 }
 
@@ -59,7 +60,17 @@ struct DefinitionRootDocument {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct DefinitionPropertiesDocument {
-    status: Option<IgnoredAny>,
+    spec: Option<DefinitionPartDocument>,
+    status: Option<DefinitionPartDocument>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct DefinitionPartDocument {
+    properties: Option<IgnoredAny>,
+    additional_properties: Option<IgnoredAny>,
+    #[serde(rename = "x-kubernetes-preserve-unknown-fields")]
+    open: Option<bool>,
 }
 
 #[derive(Default, Deserialize)]
@@ -96,6 +107,10 @@ pub(crate) fn definition(object: &[u8]) -> Result<(DefinitionView, String), Fail
         storage: storage.map(|version| version.name.clone()).unwrap_or_default(),
         stored: status.stored_versions,
         status: storage.map_or(StatusSchema::Unknown, status_schema),
+        drops_status: storage.is_some_and(drops_status) && !spec.preserve_unknown_fields,
+        keeps_unknown: storage
+            .map(|version| keeps_unknown(version, spec.preserve_unknown_fields))
+            .unwrap_or_default(),
         conditions: conditions(status.conditions),
         created: metadata.creation_timestamp.and_then(|time| Timestamp::parse(&time)),
         deleted: metadata.deletion_timestamp.and_then(|time| Timestamp::parse(&time)),
@@ -116,6 +131,41 @@ fn status_schema(version: &DefinitionVersionDocument) -> StatusSchema {
     }
 }
 
+/// Returns whether the API server drops each field of the status, because the schema declares none.
+fn drops_status(version: &DefinitionVersionDocument) -> bool {
+    let Some(root) = version.schema.as_ref().and_then(|schema| schema.root.as_ref()) else {
+        return false;
+    };
+    let has_subresource =
+        version.subresources.as_ref().is_some_and(|subresources| subresources.status.is_some());
+    let status = root.properties.as_ref().and_then(|properties| properties.status.as_ref());
+    let declares_none = status.is_none_or(|status| {
+        status.properties.is_none() && status.additional_properties.is_none() && !status.is_open()
+    });
+
+    has_subresource && declares_none && root.open != Some(true)
+}
+
+/// Returns the parts of an object in which the API server keeps fields that the schema does not declare.
+fn keeps_unknown(version: &DefinitionVersionDocument, everywhere: bool) -> Vec<String> {
+    let root = version.schema.as_ref().and_then(|schema| schema.root.as_ref());
+    let properties = root.and_then(|root| root.properties.as_ref());
+    let is_open = |part: Option<&DefinitionPartDocument>| part.is_some_and(|part| part.is_open());
+
+    let parts = [
+        ("root", everywhere || root.is_some_and(|root| root.open == Some(true))),
+        ("spec", is_open(properties.and_then(|parts| parts.spec.as_ref()))),
+        ("status", is_open(properties.and_then(|parts| parts.status.as_ref()))),
+    ];
+    parts.into_iter().filter(|(_, open)| *open).map(|(name, _)| name.to_owned()).collect()
+}
+
+impl DefinitionPartDocument {
+    fn is_open(&self) -> bool {
+        self.open == Some(true)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -129,6 +179,36 @@ mod tests {
 
         assert_eq!((view.created, view.deleted), (Timestamp::parse("2026-01-01T00:00:00Z"), None));
         assert_eq!((view.status, version.as_str()), (StatusSchema::InBody, "7"));
+    }
+
+    #[test]
+    fn a_definition_says_what_its_schema_leaves_out() {
+        let incomplete = |spec: &str, status: &str, more: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"ws.a.io"}},"spec":{{"group":"a.io"{more},"versions":[
+                {{"name":"v1alpha1","schema":{{"openAPIV3Schema":{{"x-kubernetes-preserve-unknown-fields":true}}}}}},
+                {{"name":"v1","storage":true,"subresources":{{"status":{{}}}},
+                "schema":{{"openAPIV3Schema":{{"properties":{{"spec":{spec}{status}}}}}}}}}]}}}}"#
+            );
+            let (view, _) =
+                definition(json.as_bytes()).unwrap_or_else(|failure| panic!("{failure}"));
+            (view.drops_status, view.keeps_unknown.join(" "))
+        };
+        let (open, typed) = (
+            r#"{"type":"object","x-kubernetes-preserve-unknown-fields":true}"#,
+            r#"{"type":"object","properties":{"template":{"x-kubernetes-preserve-unknown-fields":true}}}"#,
+        );
+        let status = |schema: &str| format!(r#","status":{schema}"#);
+
+        assert_eq!(incomplete(typed, &status(typed), ""), (false, String::new()));
+        assert_eq!(incomplete(typed, "", ""), (true, String::new()));
+        assert_eq!(incomplete(typed, &status(r#"{"type":"object"}"#), ""), (true, String::new()));
+        assert_eq!(incomplete(typed, &status(open), ""), (false, "status".to_owned()));
+        assert_eq!(incomplete(open, &status(typed), ""), (false, "spec".to_owned()));
+        let map = status(r#"{"additionalProperties":{"type":"string"}}"#);
+        assert_eq!(incomplete(typed, &map, ""), (false, String::new()));
+        let everywhere = r#","preserveUnknownFields":true"#;
+        assert_eq!(incomplete(typed, "", everywhere), (false, "root".to_owned()));
     }
 
     #[test]

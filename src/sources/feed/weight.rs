@@ -1,7 +1,9 @@
 //! The weight of observations in the channel: objects can have so long texts that the channel must
 //! count kibibytes, not only observations.
 
-use loopwatch_model::observation::{Condition, Fact, FactValue, Manager, ObjectView, Observation};
+use loopwatch_model::observation::{
+    CalledWebhook, Condition, Fact, FactValue, FailedCall, Manager, ObjectView, Observation,
+};
 
 /// The weight of all observations that may be in the channel at once, in KiB.
 pub(super) const MAX: u32 = 4 * 1024;
@@ -21,8 +23,10 @@ pub(super) fn of(observation: &Observation) -> u32 {
 
 /// Returns the memory of the lists of an object and their texts, in bytes, approximately.
 fn of_view(view: &ObjectView) -> usize {
-    let conditions = sum(&view.conditions, |Condition { at, r#type, reason, message, .. }| {
-        at.len() + r#type.len() + reason.len() + message.len()
+    let conditions = sum(&view.conditions, |condition| {
+        let Condition { at, r#type, reason, message, failed_call, .. } = condition;
+        let call = failed_call.as_deref().map_or(0, of_call);
+        at.len() + r#type.len() + reason.len() + message.len() + call
     });
     let facts = sum(&view.facts, |Fact { path, value }| match value {
         FactValue::Text(text) => path.len() + text.len(),
@@ -49,6 +53,14 @@ fn of_view(view: &ObjectView) -> usize {
         + annotations.sum::<usize>()
         + sum(&view.finalizers, String::len)
         + sum(&view.startup, |read| read.name.len())
+}
+
+fn of_call(call: &FailedCall) -> usize {
+    let webhook = match &call.webhook {
+        CalledWebhook::Admission(name) => name.len(),
+        CalledWebhook::Conversion { group, kind } => group.len() + kind.len(),
+    };
+    ENTRY + webhook + call.service.len()
 }
 
 fn sum<T>(list: &[T], texts: impl Fn(&T) -> usize) -> usize {

@@ -1,5 +1,5 @@
 //! Reads dumps of a cluster, as `kubectl get -o json` or `-o yaml` writes them: objects, lists of
-//! objects, several YAML documents in a file, folders of such files.
+//! objects, several documents in a file, folders of such files.
 //!
 //! loopwatch skips documents that it cannot read, and reports each with file, line and reason.
 
@@ -21,6 +21,7 @@ mod index;
 mod items;
 mod siblings;
 mod special;
+mod text;
 
 use self::index::DumpIndex;
 use self::items::{Item, documents, files, line_of};
@@ -47,7 +48,7 @@ pub(crate) struct Dump {
     /// The groups and kinds of typed lists, which may be empty.
     listed: BTreeSet<(String, String)>,
     /// Whether there is an unreadable part that may hold objects.
-    is_broken: bool,
+    pub is_broken: bool,
     special: Special,
     /// Parts that loopwatch could not read: place and reason. At most [`MAX_PROBLEMS`], and the number
     /// of all others.
@@ -93,7 +94,7 @@ impl Dump {
                 dump.read_file(&file, options);
             }
         } else {
-            let text = std::fs::read_to_string(path).map_err(io)?;
+            let text = text::read(path).map_err(io)?;
             dump.add_text(&path.display().to_string(), &text, options);
         }
 
@@ -109,10 +110,24 @@ impl Dump {
         Ok(dump)
     }
 
-    /// The newest time in any object. The dump was taken then or later.
+    /// The newest time in any object, but for times in the future. The dump was taken then or later.
     #[must_use]
-    pub(crate) fn newest(&self) -> Option<Timestamp> {
-        self.objects().filter_map(newest).chain(self.special.renewed).max()
+    pub(crate) fn newest(&self, now: Timestamp) -> Option<Timestamp> {
+        let times = self.objects().flat_map(times).chain(self.special.renewed);
+        times.filter(|at| *at <= now).max()
+    }
+
+    /// The namespaces that have objects, or of which the dump has the definition.
+    pub(crate) fn namespaces(&self) -> BTreeSet<&str> {
+        let of_objects = self.objects().map(|object| object.key.namespace.as_str());
+        let is_namespace = |(group, kind): &(String, String)| is_namespace(group, kind);
+        let listed = self.objects.iter().filter(|(kind, _)| is_namespace(kind));
+        let own = listed.flat_map(|(_, (_, objects))| objects);
+
+        of_objects
+            .chain(own.map(|object| object.key.name.as_str()))
+            .filter(|it| !it.is_empty())
+            .collect()
     }
 
     /// All objects.
@@ -182,7 +197,7 @@ impl Dump {
     }
 
     fn read_file(&mut self, path: &Path, options: DecodeOptions<'_>) {
-        match std::fs::read_to_string(path) {
+        match text::read(path) {
             Ok(text) => self.add_text(&path.display().to_string(), &text, options),
             Err(error) => self.add_broken(|| format!("{}: {error}", path.display())),
         }
@@ -190,15 +205,18 @@ impl Dump {
 
     fn add_text(&mut self, file: &str, text: &str, options: DecodeOptions<'_>) {
         let text = text.trim_start_matches('\u{feff}');
-        if text.trim_start().starts_with('{') {
-            if let Err(error) = self.add_json(file, text, options) {
-                self.add_broken(|| format!("{file}: {error}"));
-            }
-            return;
-        }
+        let is_json = |text: &str| text.trim_start().starts_with('{');
 
         for (line, document) in documents(text) {
-            if let Err(error) =
+            // Other files may contain flow mappings of YAML.
+            if is_json(text) && is_json(document) {
+                if let Err(error) = self.add_json(file, text, document, options) {
+                    self.add_broken(|| {
+                        let line = line + error.line().saturating_sub(1);
+                        format!("{file}, line {line}: {}", json_problem(&error, document))
+                    });
+                }
+            } else if let Err(error) =
                 self.add_yaml(&format!("{file}, document at line {line}"), document, options)
             {
                 self.add_broken(|| format!("{file}, document at line {line}: {error}"));
@@ -206,16 +224,17 @@ impl Dump {
         }
     }
 
-    /// Decodes the items one by one from the text, so that a dump needs little more memory than its
-    /// file. A file may hold the output of several commands.
+    /// Decodes the items of a part of a text one by one, so that a dump needs little more memory than
+    /// its file. The part may hold the output of several commands.
     fn add_json(
         &mut self,
         file: &str,
         text: &str,
+        part: &str,
         options: DecodeOptions<'_>,
     ) -> Result<(), serde_json::Error> {
         let place = |part: &str| format!("{file}, line {}", line_of(text, part));
-        for document in serde_json::Deserializer::from_str(text).into_iter::<&RawValue>() {
+        for document in serde_json::Deserializer::from_str(part).into_iter::<&RawValue>() {
             self.add_json_part(&place, document?.get(), ("", ""), 0, options);
         }
 
@@ -381,6 +400,21 @@ impl Dump {
     }
 }
 
+/// Says why JSON cannot be read, without its line.
+fn json_problem(error: &serde_json::Error, text: &str) -> String {
+    if error.is_eof() {
+        return format!(
+            "the JSON ends in the middle of a document, after {} bytes, so the file is incomplete; create it again, and \
+             check that kubectl succeeds",
+            text.len()
+        );
+    }
+
+    let reason = error.to_string();
+    let reason = reason.split(" at line ").next().unwrap_or_default();
+    format!("invalid JSON: {reason}, at column {}", error.column())
+}
+
 fn watched(
     group: &str,
     version: &str,
@@ -412,10 +446,11 @@ fn watched(
     }
 }
 
-fn newest(object: &ObjectView) -> Option<Timestamp> {
+/// All times in an object.
+fn times(object: &ObjectView) -> impl Iterator<Item = Timestamp> {
     let conditions = object.conditions.iter().filter_map(|condition| condition.changed);
     let managers = object.managers.iter().filter_map(|manager| manager.time);
-    conditions.chain(managers).chain(object.created).chain(object.deleted).max()
+    conditions.chain(managers).chain(object.created).chain(object.deleted)
 }
 
 #[cfg(test)]

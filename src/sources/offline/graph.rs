@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use loopwatch_model::cascade::{KindFacts, Node};
 use loopwatch_model::observation::{
-    LeftOut, ObjectKey, ObjectView, Observation, OwnerReference, Scope, WatchId, WatchedKind,
+    Condition, ConditionStatus, LeftOut, NamespaceView, ObjectKey, ObjectView, Observation,
+    OwnerReference, Scope, WatchId, WatchedKind,
 };
 
 use crate::sources::survey::OwnershipGraph;
@@ -16,7 +17,26 @@ pub(crate) struct ObservedObjects {
     current: BTreeMap<WatchId, Objects>,
     /// The lists that have begun and not ended.
     lists: BTreeMap<WatchId, Objects>,
+    /// The namespaces of which the file says something.
+    namespaces: BTreeMap<String, NamespaceState>,
 }
+
+/// The deletion of a namespace.
+#[derive(Debug, Default)]
+struct NamespaceState {
+    deleting: bool,
+    /// What the namespace controller says about a deletion that does not end.
+    kept_by: Vec<String>,
+}
+
+/// The conditions with which the namespace controller reports a deletion that ends only after
+/// somebody has acted. While objects only end, it reports `NamespaceContentRemaining`.
+const HANGING: [&str; 4] = [
+    "NamespaceFinalizersRemaining",
+    "NamespaceDeletionDiscoveryFailure",
+    "NamespaceDeletionGroupVersionParsingFailure",
+    "NamespaceDeletionContentFailure",
+];
 
 /// The metadata of objects; their kind is that of the watch.
 type Objects = BTreeMap<ObjectKey, Node>;
@@ -39,8 +59,46 @@ impl ObservedObjects {
             Observation::Deleted { watch, key, .. } => {
                 self.current.entry(watch).or_default().remove(&key);
             }
+            Observation::NamespacesListed(views) => {
+                let entry = |view: NamespaceView| (view.name.clone(), NamespaceState::of(&view));
+                self.namespaces = views.into_iter().map(entry).collect();
+            }
+            Observation::NamespaceSeen(view) => {
+                self.namespaces.insert(view.name.clone(), NamespaceState::of(&view));
+            }
+            Observation::NamespaceGone(name) => _ = self.namespaces.remove(&name),
             _ => {}
         }
+    }
+
+    /// The namespaces of which the file says something, or has objects.
+    pub(crate) fn namespaces(&self) -> BTreeSet<&str> {
+        let keys = self.current.values().flat_map(BTreeMap::keys);
+        let of_objects = keys.map(|key| key.namespace.as_str()).filter(|name| !name.is_empty());
+        of_objects.chain(self.namespaces.keys().map(String::as_str)).collect()
+    }
+
+    /// The graph of all objects, with a namespace, which no watch contains.
+    pub(crate) fn graph_with_namespace(mut self, name: &str) -> OwnershipGraph {
+        let kind = "Namespace".to_owned();
+        let NamespaceState { deleting, kept_by } = self.namespaces.remove(name).unwrap_or_default();
+        let mut graph = self.graph();
+        graph.nodes.push(Node {
+            kind: kind.clone(),
+            name: name.to_owned(),
+            deleting,
+            kept_by,
+            ..Node::default()
+        });
+        graph.kinds.push(KindFacts {
+            kind,
+            resource: "namespaces".to_owned(),
+            versions: vec!["v1".to_owned()],
+            collected: true,
+            ..KindFacts::default()
+        });
+
+        graph
     }
 
     /// The graph of all objects. An owner that is not among them may exist, because a file has only
@@ -64,6 +122,20 @@ impl ObservedObjects {
             why: "not in the file".to_owned(),
         });
         graph
+    }
+}
+
+impl NamespaceState {
+    fn of(view: &NamespaceView) -> Self {
+        let hangs = |condition: &&Condition| {
+            condition.status == ConditionStatus::True && HANGING.contains(&&*condition.r#type)
+        };
+        let said = |Condition { r#type, message, .. }: &Condition| {
+            format!("its condition {type} says: {message}")
+        };
+        let kept_by = view.conditions.iter().filter(hangs).map(said).collect();
+
+        Self { deleting: view.deleted.is_some(), kept_by }
     }
 }
 

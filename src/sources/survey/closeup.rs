@@ -188,6 +188,7 @@ fn node_of(kind: &ApiKind, view: &ObjectView) -> Node {
         owners: view.owners.clone(),
         finalizers: view.finalizers.clone(),
         deleting: view.deleted.is_some(),
+        kept_by: Vec::new(),
     }
 }
 

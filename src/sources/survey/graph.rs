@@ -103,6 +103,7 @@ impl OwnershipGraph {
             (node.group.clone(), node.kind.clone(), node.namespace.clone(), node.name.clone())
         };
         graph.nodes.sort_by_cached_key(place);
+        graph.hold_namespaces();
 
         graph
     }
@@ -117,6 +118,18 @@ impl OwnershipGraph {
         if exists && !self.nodes.iter().any(|node| is_at(node, object)) {
             let ObjectAddress { group, kind, namespace, name } = object.clone();
             self.nodes.push(Node { group, kind, namespace, name, ..read.unwrap_or_default() });
+            self.hold_namespaces();
+        }
+    }
+
+    /// Notes that no namespace goes while the API server of a group does not respond: the namespace
+    /// controller cannot know whether the namespace has objects of that group.
+    fn hold_namespaces(&mut self) {
+        let reason = |group: &String| format!("the API server of {group} does not respond");
+        let reasons: Vec<String> = self.silent.iter().map(reason).collect();
+        let is_namespace = |node: &&mut Node| node.group.is_empty() && node.kind == "Namespace";
+        for node in self.nodes.iter_mut().filter(is_namespace) {
+            node.kept_by.clone_from(&reasons);
         }
     }
 

@@ -1,6 +1,8 @@
 //! Resolves the names of kinds that `kubectl` accepts: plural, singular, short name and kind, alone
 //! or with the group.
 
+use loopwatch_model::observation::with_group;
+
 use crate::sources::api_server::{ApiKind, ApiResources};
 
 /// Why a name does not select one kind.
@@ -34,8 +36,7 @@ const IGNORED: &[(&str, &str)] = &[("", "events"), ("events.k8s.io", "events")];
 
 /// The name of a kind with its group: `Widget.example.io`, `Pod`.
 pub(crate) fn kind_name(kind: &ApiKind) -> String {
-    let dot = if kind.group.is_empty() { "" } else { "." };
-    format!("{}{dot}{}", kind.kind, kind.group)
+    with_group(&kind.kind, &kind.group)
 }
 
 /// The kind that a name selects: `widgets`, `widget`, `wd`, `Widget`, each also as
@@ -106,8 +107,7 @@ fn is_in(kind: &ApiKind, group: &str) -> bool {
 
 /// `widgets.example.io`, or `pods`.
 fn full_name(kind: &ApiKind) -> String {
-    let dot = if kind.group.is_empty() { "" } else { "." };
-    format!("{}{dot}{}", kind.resource, kind.group)
+    with_group(&kind.resource, &kind.group)
 }
 
 fn unknown(resources: &ApiResources, text: &str) -> KindNameError {

@@ -241,6 +241,7 @@ pub(super) fn node(kind: &ApiKind, document: MetadataDocument) -> Node {
         owners: owner_references.into_iter().map(owner).collect(),
         finalizers,
         deleting: deletion_timestamp.is_some(),
+        kept_by: Vec::new(),
     }
 }
 

@@ -38,45 +38,34 @@ func (a *archiver) NeedLeaderElection() bool { return true }
 
 // Start archives until the context ends.
 func (a *archiver) Start(ctx context.Context) error {
-	ticker := time.NewTicker(archiveEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-ticker.C:
-			on := slices.ContainsFunc(a.faults.list(), func(f fault) bool { return f.Fault == "FinalizerLost" })
-			if on || !a.clean {
-				a.clean = a.archiveAll(ctx) && !on
-			}
+	return lookEvery(ctx, archiveEvery, func() {
+		on := slices.ContainsFunc(a.faults.list(), func(f fault) bool { return f.Fault == "FinalizerLost" })
+		if on || !a.clean {
+			a.clean = a.archiveAll(ctx) && !on
 		}
-	}
+	})
 }
 
 // archiveAll reports whether no object has the archiver's finalizer.
 func (a *archiver) archiveAll(ctx context.Context) bool {
 	log := ctrl.Log.WithName("archiver")
 	clean := true
-	for _, k := range kinds {
-		list := k.list()
-		if err := a.List(ctx, list); err != nil {
-			log.Error(err, "failed to list", "kind", k.name)
-			return false
+	err := eachObject(ctx, a.Client, func(k kind, o *unstructured.Unstructured) {
+		_, on := a.faults.on("FinalizerLost", k.name, o.GetNamespace(), o.GetName())
+		if !overwriteFinalizers(o, on) {
+			return
 		}
-		for i := range list.Items {
-			o := &list.Items[i]
-			_, on := a.faults.on("FinalizerLost", k.name, o.GetNamespace(), o.GetName())
-			if !overwriteFinalizers(o, on) {
-				continue
-			}
-			clean = false
-			err := a.Update(ctx, o, client.FieldOwner(archiverManager))
-			switch {
-			case apierrors.IsNotFound(err), apierrors.IsConflict(err): // The next tick retries.
-			case err != nil:
-				log.Error(err, "failed to write finalizers", "object", client.ObjectKeyFromObject(o))
-			}
+		clean = false
+		err := a.Update(ctx, o, client.FieldOwner(archiverManager))
+		switch {
+		case apierrors.IsNotFound(err), apierrors.IsConflict(err): // The next tick retries.
+		case err != nil:
+			log.Error(err, "failed to write finalizers", "object", client.ObjectKeyFromObject(o))
 		}
+	})
+	if err != nil {
+		log.Error(err, "failed to list")
+		return false
 	}
 	return clean
 }

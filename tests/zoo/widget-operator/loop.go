@@ -11,6 +11,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
+// unchangedWrites is the number of writes of UnchangedWrites in each period.
+const unchangedWrites = 20
+
 // loopState is what the faults of the loop remember of the objects of one kind.
 type loopState struct {
 	mu sync.Mutex
@@ -59,6 +62,20 @@ func (r *reconciler) disturb(ctx context.Context, o *unstructured.Unstructured) 
 	}
 	if f, on := r.fault("ReconcileFailing", o); on && r.loop.fails(key, f) {
 		return fmt.Errorf("failed to reconcile %s %s: the backend refuses the connection", r.kind.name, key)
+	}
+	if _, on := r.fault("UnchangedWrites", o); on {
+		for range unchangedWrites {
+			if err := r.Status().Update(ctx, o.DeepCopy()); err != nil {
+				return fmt.Errorf("failed to write the status of %s %s: %w", r.kind.name, key, err)
+			}
+		}
+	}
+	if _, on := r.fault("ConflictStorm", o); on {
+		old := o.DeepCopy()
+		old.SetResourceVersion("1")
+		if err := r.Update(ctx, old); err != nil {
+			return fmt.Errorf("failed to update %s %s: %w", r.kind.name, key, err)
+		}
 	}
 	return nil
 }

@@ -9,6 +9,8 @@
 //	children.go    the Deployment, ConfigMap and Secret of an object
 //	autoscaler.go  a client that changes scales
 //	archiver.go    a second controller, which overwrites finalizers
+//	rival.go       a third controller, which overwrites specs
+//	looking.go     how these two look at all objects
 //	leader.go      the Lease, and the fault that releases it
 //	faults.go      all faults, and those that are on
 //	faulthttp.go   the HTTP server that switches faults
@@ -225,7 +227,7 @@ func (c config) addFaultRunners(mgr ctrl.Manager, faults *registry, reconcilers 
 	if err != nil {
 		return err
 	}
-	runners := []manager.Runnable{newProcessFaults(faults), &archiver{Client: mgr.GetClient(), faults: faults}}
+	runners := []manager.Runnable{newProcessFaults(faults), &archiver{Client: mgr.GetClient(), faults: faults}, &rival{Client: mgr.GetClient(), faults: faults}}
 	if c.leaderElect {
 		runners = append(runners, &flapper{faults: faults, lock: lock})
 	}

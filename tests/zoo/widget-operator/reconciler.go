@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -97,6 +98,9 @@ type reconciler struct {
 	progress *progress
 	loop     *loopState
 	events   events.EventRecorder
+
+	// stale holds the statuses that the fault StatusReverted writes back, by the UID of the object.
+	stale sync.Map
 
 	// queue receives the objects of a switched fault; nil until this replica is the leader.
 	queue workqueue.TypedRateLimitingInterface[reconcile.Request]
@@ -238,6 +242,9 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 	if r.kind.finishes {
 		return r.judgeRun(ctx, o, s, was, a, v)
 	}
+	if err := r.insist(ctx, o); err != nil {
+		return v, ctrl.Result{}, err
+	}
 	references, missing, err := r.resolve(ctx, o, s)
 	if err != nil {
 		v.working(phasePending, "ReferenceUnreadable", err.Error())
@@ -270,6 +277,9 @@ func (r *reconciler) judge(ctx context.Context, o *unstructured.Unstructured, s 
 		} else {
 			v.replicas, v.readyReplicas = s.Replicas, s.Replicas
 		}
+	}
+	if _, on := r.fault("ReadyButBroken", o); on {
+		available = true
 	}
 	result := r.conclude(o, a, &v, available)
 	return v, result, nil
@@ -322,6 +332,15 @@ func (r *reconciler) conclude(o *unstructured.Unstructured, a *attempt, v *verdi
 		if turn%2 == 1 {
 			v.ready, v.reason, v.message = "False", "ProbeFailed", "the last probe failed"
 		}
+		return ctrl.Result{RequeueAfter: left}
+	}
+	for _, loop := range []string{"HotLoop", "SilentHotLoop", "UnchangedWrites"} {
+		if f, on := r.fault(loop, o); on {
+			return ctrl.Result{RequeueAfter: f.duration("period")}
+		}
+	}
+	if f, on := r.fault("StatusReverted", o); on {
+		_, left := beat(f.duration("period"))
 		return ctrl.Result{RequeueAfter: left}
 	}
 	return ctrl.Result{}
@@ -385,6 +404,45 @@ func (r *reconciler) spoil(o *unstructured.Unstructured, was, is status) {
 	}
 	if _, on := r.fault("ConditionMalformed", o); on {
 		malform(is)
+	}
+	if _, on := r.fault("HotLoop", o); on {
+		renew(is)
+	}
+	r.revert(o, was, is)
+}
+
+// revert writes the status back that the object had when the fault StatusReverted began, in turns with a newer one.
+func (r *reconciler) revert(o *unstructured.Unstructured, was, is status) {
+	f, on := r.fault("StatusReverted", o)
+	if !on {
+		r.stale.Delete(o.GetUID())
+		return
+	}
+	old, _ := r.stale.LoadOrStore(o.GetUID(), runtime.DeepCopyJSON(was))
+	if turn, _ := beat(f.duration("period")); turn%2 == 1 {
+		renew(is)
+		conditions, _ := is["conditions"].([]any)
+		for _, item := range conditions {
+			if c, ok := item.(map[string]any); ok {
+				c["message"] = fmt.Sprintf("probe %d has succeeded", turn)
+			}
+		}
+		return
+	}
+	clear(is)
+	for key, value := range runtime.DeepCopyJSON(old.(status)) {
+		is[key] = value
+	}
+}
+
+// renew sets the time of each condition to the present, although no condition has changed.
+func renew(is status) {
+	now := time.Now().UTC().Format(time.RFC3339)
+	conditions, _ := is["conditions"].([]any)
+	for _, item := range conditions {
+		if c, ok := item.(map[string]any); ok {
+			c["lastTransitionTime"] = now
+		}
 	}
 }
 

@@ -200,10 +200,11 @@ impl ObjectContext<'_> {
         let after = Span(usual.unwrap_or_default().0.saturating_mul(STARVED_FACTOR))
             .max(longest.unwrap_or_default())
             .max(self.settings.starved_after);
+        let acknowledged = &self.kind.acknowledged;
         let others: BTreeSet<Slot> =
-            self.kind.acknowledged.later_than(since).filter(|other| *other != self.slot).collect();
+            acknowledged.later_than(since).filter(|other| *other != self.slot).collect();
 
-        let mut due = since.after(after);
+        let mut due = acknowledged.served_others_since(since).after(after);
         if due <= self.now && others.len() < self.settings.starved_others as usize {
             // An acknowledgement of another object does not trigger a review of this one.
             due = self.now.after(LOOK_AGAIN_AFTER);

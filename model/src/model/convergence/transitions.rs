@@ -12,12 +12,9 @@ use crate::model::world::intern::{ConditionSet, Symbol};
 use crate::model::world::kinds::pace::Wait;
 use crate::model::world::store::{Flag, History, Obligation, Transitions};
 use crate::observation::Condition;
+use crate::settings::bounds::KEPT_TRANSITIONS;
 use crate::snapshot::{ConditionState, DeadlineSource};
 use crate::time::{Span, Timestamp};
-
-/// How many phase changes are kept per object, and how many transitions per condition. The default
-/// thresholds are far lower.
-const MAX_HISTORY: usize = 24;
 
 /// The number of conditions per object whose transitions are kept.
 const MAX_CONDITIONS_WITH_HISTORY: usize = 8;
@@ -427,9 +424,9 @@ impl ObjectContext<'_> {
     }
 }
 
-/// Appends a value and drops the oldest one if there are more than [`MAX_HISTORY`].
+/// Appends a value and drops the oldest one if there are more than [`KEPT_TRANSITIONS`].
 fn push_bounded<T>(ring: &mut VecDeque<T>, value: T) {
-    if ring.len() >= MAX_HISTORY {
+    if ring.len() >= KEPT_TRANSITIONS {
         ring.pop_front();
     }
     ring.push_back(value);

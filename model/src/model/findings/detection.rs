@@ -50,6 +50,9 @@ pub(crate) struct Detection {
     pub(crate) reason: Option<Arc<str>>,
     /// The objects of a kind whose problem is the same.
     pub(crate) reach: Option<Reach>,
+    /// The kinds and sources that depend on the subject. The finding may explain those about them, about
+    /// their objects and their controllers.
+    pub(crate) affects: Vec<Subject>,
 }
 
 /// The objects of a kind whose problems a finding about the kind may explain.
@@ -105,6 +108,7 @@ impl Detection {
             aside: false,
             reason: None,
             reach: None,
+            affects: Vec::new(),
         }
     }
 
@@ -152,6 +156,11 @@ impl Detection {
     /// Sets which objects of a kind have the same problem.
     pub(crate) fn reaching(self, reach: Reach) -> Self {
         Self { reach: Some(reach), ..self }
+    }
+
+    /// Sets which kinds and sources depend on the subject.
+    pub(crate) fn affecting(self, affects: Vec<Subject>) -> Self {
+        Self { affects, ..self }
     }
 
     /// Lets the finding page although it is about one object, if `critical`.

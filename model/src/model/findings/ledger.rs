@@ -156,11 +156,13 @@ fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<P
 }
 
 /// Returns whether findings about the operator may explain findings about a subject. These subjects
-/// are the operator, its controllers, its primary kinds, their objects, and the sources that read
-/// from its processes.
+/// are the operator, its controllers, its primary kinds, their objects, webhooks, and the sources
+/// that read from its processes.
 fn is_work_of_operator(world: &World, subject: &Subject) -> bool {
     let (group, kind) = match subject {
         Subject::Operator { .. } | Subject::Controller { .. } => return true,
+        // The operator often serves these itself. If it does not, the detector says so.
+        Subject::Webhook { .. } | Subject::Definition { .. } => return true,
         Subject::Source { .. } => {
             let of_operator = [SourceId::Metrics, SourceId::Process, SourceId::Profiles];
             return of_operator.iter().any(|id| subjects::source(id) == *subject);

@@ -216,6 +216,17 @@ impl OpenFindings {
         self.announcements.end_step(now, finding);
     }
 
+    /// Returns the open finding of a code about a subject.
+    pub(crate) fn about(&self, code: FindingCode, subject: &Subject) -> Option<&Finding> {
+        self.open.about(code, subject).map(|record| &record.finding)
+    }
+
+    /// Returns the open findings of a code about work of the operator.
+    pub(crate) fn of_operator(&self, code: FindingCode) -> impl Iterator<Item = &Finding> {
+        let of_operator = self.open.records().filter(|record| record.causes.of_operator);
+        of_operator.map(|record| &record.finding).filter(move |finding| finding.code == code)
+    }
+
     /// Returns whether a full queue dropped findings for which there is room now, and forgets that
     /// it did. The detectors must then report all problems again.
     pub(crate) fn take_overflow(&mut self, limit: usize) -> bool {
@@ -330,11 +341,10 @@ impl OpenFindings {
         self.earlier.keep_until(id, until);
     }
 
-    /// Returns the open findings about controllers, and all findings whose start time is set aside.
-    pub(crate) fn of_controllers(&self) -> impl Iterator<Item = FindingId> {
-        let is_of_controller =
-            |finding: &&Finding| matches!(finding.subject, Subject::Controller { .. });
-        let open = self.open.findings().filter(is_of_controller);
+    /// Returns the open findings whose evidence takes a while to collect after a restart, and all
+    /// findings whose start time is set aside.
+    pub(crate) fn collected_anew(&self) -> impl Iterator<Item = FindingId> {
+        let open = self.open.findings().filter(|finding| finding.is_collected_anew());
 
         open.map(|finding| finding.id).chain(self.earlier.aside())
     }

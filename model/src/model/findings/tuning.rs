@@ -42,7 +42,8 @@ pub fn tuned<'a>(
     target: &TuningTarget<'_>,
     annotated: impl IntoIterator<Item = &'a Annotated>,
 ) -> Tuned {
-    let mut tuned = Tuned { enabled: true, severity: code.info().severity, is_fixed: false };
+    let severity = code.info().severity;
+    let mut tuned = Tuned { enabled: !code.is_lint(), severity, is_fixed: false };
     let own = settings.findings.get(code.name());
     let all = settings.findings.get(ALL_FINDINGS);
     let mut rules =

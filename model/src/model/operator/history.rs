@@ -5,7 +5,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::finding::{FindingCode, Subject};
-use crate::model::operator::queue::Queue;
+use crate::model::operator::pace::{self, Pace};
+use crate::model::operator::queue::{Queue, waiting_for_workers};
+use crate::model::operator::window::Window;
+use crate::model::operator::written::Written;
+use crate::model::world::World;
 use crate::observation::{ControllerView, MAX_CONTROLLERS, MetricsView};
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -21,18 +25,6 @@ pub(super) const KEPT_FOR: Span = Span::mins(30);
 /// If scrapes are rare, this many intervals between them may pass instead, so that findings last
 /// from one scrape to the next.
 const STALE_INTERVALS: i64 = 2;
-
-/// The length of the parts of a [`Window`] from five minutes to an hour long.
-const GRAIN: Span = Span::secs(30);
-
-/// The minimum number of parts of a [`Window`], so that it forgets only a little at a time.
-const MIN_PARTS: i64 = 10;
-
-/// The maximum number of parts of a [`Window`].
-const MAX_PARTS: i64 = 120;
-
-/// The maximum number of counts in a [`Window`].
-const MAX_COUNTS: usize = 128;
 
 /// The number of parts into which the window for the growth of a queue is divided.
 const GROWTH_PARTS: usize = 12;
@@ -66,7 +58,13 @@ pub(crate) struct History {
     calm: Option<(Timestamp, u64)>,
     /// The requests among them that the API server denied.
     pub(super) forbidden: Window,
+    /// How often it writes, compared with the changes.
+    pub(super) written: Written,
+    /// The number of changes that the watches had shown at the last scrape.
+    changes_seen: u64,
     /// The requests among them that failed because of a conflict.
+    pub(super) recent_conflicts: Window,
+    /// The same within an hour.
     pub(super) conflicts: Window,
 }
 
@@ -78,6 +76,11 @@ pub(crate) struct Loop {
     /// The last scrape that showed a success.
     pub(super) succeeded: Option<Timestamp>,
     pub(super) errors: Window,
+    /// The reconciles that failed, and those that succeeded, within the window of requests.
+    pub(super) failed: Window,
+    pub(super) done: Window,
+    /// How often it reconciles, compared with the changes.
+    pub(super) pace: Pace,
     pub(super) panics: Window,
     /// The queue while all workers are busy and objects wait.
     pub(super) saturated: Option<Queue>,
@@ -118,15 +121,6 @@ pub(super) struct Backlog {
     pub(super) stands: bool,
 }
 
-/// Counts within a sliding window, in parts of about [`GRAIN`].
-#[derive(Debug, Default)]
-pub(crate) struct Window {
-    /// The beginning of each part, and its count.
-    counts: VecDeque<(Timestamp, u64)>,
-    /// When anything was last counted.
-    latest: Option<Timestamp>,
-}
-
 /// Returns until when a scrape counts.
 pub(super) fn fresh_until(at: Timestamp, view: &MetricsView) -> Timestamp {
     at.after(STALE_AFTER.max(Span(view.interval.0.saturating_mul(STALE_INTERVALS))))
@@ -148,9 +142,15 @@ impl History {
         view: &MetricsView,
         restarted: bool,
         open: &BTreeSet<(FindingCode, Subject)>,
-        settings: &Settings,
+        world: &World,
     ) -> bool {
+        let settings = &world.settings;
         self.update_requests(now, earlier, view, restarted, settings);
+        let seen = std::mem::replace(&mut self.changes_seen, world.changes);
+        let changes = world.changes.saturating_sub(seen);
+        let window = pace::window(settings, view);
+        let before = earlier.filter(|(at, _)| !restarted && now.since(*at) <= STALE_AFTER);
+        self.written.update(now, window, before.map(|(_, view)| view), view, changes);
         self.controllers
             .retain(|name, _| view.controllers.iter().any(|controller| controller.name == *name));
 
@@ -169,6 +169,8 @@ impl History {
             }
 
             panicked |= history.update(now, known, controller, restarted, settings);
+            let paced = known.filter(|_| !gap && !restarted);
+            history.pace.update(now, window, paced, controller, changes);
             let known =
                 known.filter(|_| !restarted && (!gap || is_open(FindingCode::ReconcileStuck)));
             history.update_unended(earlier.map(|(at, _)| at).zip(known), controller);
@@ -214,17 +216,18 @@ impl History {
         }
 
         let window = settings.api_window;
-        let was_calm = self.failed.counts.is_empty();
+        let was_calm = self.failed.is_empty();
         self.requests.add(now, all, window);
         self.failed.add(now, failed, window);
 
-        if self.failed.counts.is_empty() {
+        if self.failed.is_empty() {
             self.calm = None;
         } else if was_calm {
             self.calm = Some((earlier_at, queued(earlier)));
         }
 
         self.forbidden.add(now, forbidden, window);
+        self.recent_conflicts.add(now, conflicts, window);
         self.conflicts.add(now, conflicts, Span::hours(1));
     }
 
@@ -236,9 +239,10 @@ impl History {
 
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         self.calm.iter_mut().for_each(|(at, _)| *at = at.shifted(by_ms));
-        let windows =
-            [&mut self.requests, &mut self.failed, &mut self.forbidden, &mut self.conflicts];
-        windows.into_iter().for_each(|window| window.clock_stepped(by_ms));
+        let windows = [&mut self.requests, &mut self.failed, &mut self.forbidden];
+        let conflicts = [&mut self.recent_conflicts, &mut self.conflicts];
+        windows.into_iter().chain(conflicts).for_each(|window| window.clock_stepped(by_ms));
+        self.written.clock_stepped(by_ms);
         self.controllers.values_mut().for_each(|history| history.clock_stepped(by_ms));
     }
 }
@@ -283,6 +287,8 @@ impl Loop {
 
         self.succeeded = succeeded.filter(|new| *new > 0).map(|_| now).or(self.succeeded);
         self.errors.add(now, errors, settings.reconcile_failing_after);
+        self.failed.add(now, errors, settings.api_window);
+        self.done.add(now, succeeded.unwrap_or(0), settings.api_window);
 
         let panics = since(|view| view.panicked).unwrap_or(0);
         self.panics.add(now, panics, settings.restart_window);
@@ -407,70 +413,11 @@ impl Loop {
         let instants = states.into_iter().chain([&mut self.part_began]);
         instants.flatten().for_each(shift);
         self.errors.clock_stepped(by_ms);
+        self.failed.clock_stepped(by_ms);
+        self.done.clock_stepped(by_ms);
+        self.pace.clock_stepped(by_ms);
         self.panics.clock_stepped(by_ms);
     }
-}
-
-impl Window {
-    /// Adds a count, and forgets counts older than `keep`.
-    pub(super) fn add(&mut self, now: Timestamp, count: u64, keep: Span) {
-        let from = now.before(keep);
-        while self.counts.front().is_some_and(|(at, _)| *at <= from)
-            || self.counts.len() >= MAX_COUNTS
-        {
-            self.counts.pop_front();
-        }
-
-        if count == 0 {
-            return;
-        }
-
-        self.latest = Some(now);
-        let grain = Span(GRAIN.0.min(keep.0 / MIN_PARTS).max(keep.0 / MAX_PARTS));
-        match self.counts.back_mut().filter(|(at, _)| now.since(*at) < grain) {
-            Some((_, sum)) => *sum = sum.saturating_add(count),
-            None => self.counts.push_back((now, count)),
-        }
-    }
-
-    /// Returns the sum of the counts since `from`.
-    pub(super) fn since(&self, from: Timestamp) -> u64 {
-        self.counts
-            .iter()
-            .filter(|(at, _)| *at >= from)
-            .fold(0, |sum, (_, count)| sum.saturating_add(*count))
-    }
-
-    /// Returns the sum of all counts.
-    pub(super) fn sum(&self) -> u64 {
-        self.since(Timestamp(i64::MIN))
-    }
-
-    /// Returns the number of parts with counts.
-    pub(super) fn parts(&self) -> usize {
-        self.counts.len()
-    }
-
-    pub(super) fn first(&self) -> Option<Timestamp> {
-        self.counts.front().map(|(at, _)| *at)
-    }
-
-    /// Returns when anything was last counted within the window.
-    pub(super) fn last(&self) -> Option<Timestamp> {
-        self.latest.filter(|_| !self.counts.is_empty())
-    }
-
-    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
-        let began = self.counts.iter_mut().map(|(at, _)| at);
-        began.chain(&mut self.latest).for_each(|at| *at = at.shifted(by_ms));
-    }
-}
-
-/// Returns how many objects wait because all workers of a controller are busy.
-pub(super) fn waiting_for_workers(view: &ControllerView) -> Option<u64> {
-    let is_busy =
-        view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
-    view.queue_depth.filter(|depth| is_busy && *depth > 0)
 }
 
 /// Returns the number of objects in the queues of all controllers; zero if it is not known.

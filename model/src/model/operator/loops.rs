@@ -4,16 +4,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::checkpoint::ReconcileMemory;
-use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::finding::{FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
-use crate::model::operator::history::{History, Loop, STALE_AFTER, fresh_until, kept_until};
+use crate::model::operator::conflicts::conflict_storm;
+use crate::model::operator::history::{STALE_AFTER, fresh_until, kept_until};
 use crate::model::operator::review::Verdicts;
+use crate::model::operator::scraped::{Scraped, leading, of_loop};
+use crate::model::operator::silent_loop::silent_hot_loop;
 use crate::model::operator::{Instance, Operator, reconciled};
 use crate::model::world::World;
-use crate::observation::{
-    ControllerView, InstanceName, ProfileKind, ProfileView, Role, WaitingStack,
-};
+use crate::observation::{InstanceName, ProfileKind, Role, WaitingStack};
 use crate::snapshot::ObjectState;
 use crate::time::{Span, Timestamp};
 
@@ -32,18 +32,6 @@ const LONGEST_LEARNED: Span = Span::hours(4);
 /// caches may take to fill.
 const UNSYNCED_FOR: Span = Span::mins(1);
 
-/// One controller of an instance at its last scrape.
-struct Scraped<'a> {
-    at: Timestamp,
-    instance: &'a str,
-    history: &'a History,
-    /// The last comparison of its goroutines.
-    goroutines: Option<&'a ProfileView>,
-    own: &'a Loop,
-    view: &'a ControllerView,
-    usual: ReconcileMemory,
-}
-
 /// A detector of one controller.
 type LoopDetector = fn(&World, &Scraped<'_>) -> Option<Detection>;
 
@@ -55,6 +43,8 @@ const OF_CONTROLLERS: &[LoopDetector] = &[
     workers_saturated,
     queue_backlog,
     informer_not_synced,
+    conflict_storm,
+    silent_hot_loop,
 ];
 
 impl Operator {
@@ -110,7 +100,9 @@ impl Operator {
             let usual = self.usual.of(&view.name);
             let history = &instance.history;
             let goroutines = instance.profiles.get(&ProfileKind::Goroutines);
-            let scraped = Scraped { at, instance: name, history, goroutines, own, view, usual };
+            let found = &self.found;
+            let scraped =
+                Scraped { at, instance: name, history, goroutines, own, view, usual, found };
             let found: Vec<_> =
                 OF_CONTROLLERS.iter().filter_map(|detect| detect(world, &scraped)).collect();
             found.into_iter().map(|detection| (view.name.clone(), detection))
@@ -201,17 +193,6 @@ impl Operator {
 
         latest
     }
-}
-
-fn of_loop(
-    world: &World,
-    scraped: &Scraped<'_>,
-    code: FindingCode,
-    since: Timestamp,
-    evidence: impl FnOnce(Evidence) -> Evidence,
-) -> Detection {
-    let instance = Evidence::new().text("instance", scraped.instance);
-    Detection::new(world.now, code, since, world.now, || evidence(instance))
 }
 
 /// Detects a controller with several errors and no success since the first of them.
@@ -384,10 +365,6 @@ fn skipped_objects(world: &World, controller: &str) -> u64 {
     let skipped = [ObjectState::Suspended as usize, ObjectState::Skipped as usize];
 
     states.map(|states| skipped.iter().map(|state| states[*state]).sum::<u64>()).sum()
-}
-
-pub(super) fn leading(instance: &Instance) -> Option<bool> {
-    instance.metrics.as_ref().and_then(|(_, metrics)| metrics.leading)
 }
 
 /// Returns a number of seconds as a span. NaN and negative numbers become zero.

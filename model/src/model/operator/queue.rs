@@ -2,6 +2,7 @@
 //! shows an operator that works: after its start, after a change of many objects, or at the rate
 //! that its client allows.
 
+use crate::observation::ControllerView;
 use crate::time::Timestamp;
 
 /// A queue that may be worked off.
@@ -38,6 +39,13 @@ impl Queue {
             false => Self { reference: known.reference.max(depth), has_shrunk: false, ..known },
         }
     }
+}
+
+/// Returns how many objects wait because all workers of a controller are busy.
+pub(super) fn waiting_for_workers(view: &ControllerView) -> Option<u64> {
+    let is_busy =
+        view.workers_max.is_some_and(|max| max > 0) && view.workers_busy >= view.workers_max;
+    view.queue_depth.filter(|depth| is_busy && *depth > 0)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::Subject;
 use crate::model::operator::Operator;
-use crate::model::operator::history::waiting_for_workers;
+use crate::model::operator::queue::waiting_for_workers;
 use crate::model::world::World;
 use crate::model::world::kinds::Kind;
 use crate::observation::Role;

@@ -206,7 +206,7 @@ impl Operator {
             let evidence = Evidence::new()
                 .text("pod", pod.name.clone())
                 .with("kills", Value::Count(kills.len() as i64))
-                .with("lived_for", Value::Span(*lived))
+                .with("lived_for", Value::Elapsed(*lived))
                 .with_some("memory_limit", limit.map(Value::Bytes))
                 .text("message", message);
             let code = FindingCode::StartupOutOfMemory;

@@ -116,7 +116,10 @@ impl Operator {
         );
 
         let verdicts = self.operator_verdicts(world);
-        let Verdicts { detections, kept, again } = verdicts;
+        let Verdicts { mut detections, kept, again } = verdicts;
+        let chain = self.leak_chain(world, findings);
+        detections.extend(chain.map(|chain| (self.operator_subject(), chain)));
+
         let opening: Vec<Timestamp> =
             detections.iter().map(|(_, detection)| detection.due).collect();
         let (mut open, mut hanging) = (BTreeSet::new(), Vec::new());
@@ -176,6 +179,7 @@ impl Operator {
         self.loop_verdicts(world, &mut verdicts);
         self.leader_verdicts(world, &mut verdicts);
         self.request_verdicts(world, &mut verdicts);
+        self.unchanged_writes(world, &mut verdicts);
 
         verdicts
     }

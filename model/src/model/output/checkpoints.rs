@@ -31,7 +31,7 @@ impl Model {
             phases,
             findings: ids(findings),
             opened: ids(self.findings.opened()),
-            of_controllers: self.findings.of_controllers().map(|id| id.to_string()).collect(),
+            of_controllers: self.findings.collected_anew().map(|id| id.to_string()).collect(),
             silent: ids(silent),
             outputs: self.parts.references.outputs().cloned().collect(),
             leases: self.operator.controllers.remembered(),

@@ -82,23 +82,26 @@ impl Model {
             self.findings.iter().map(|finding| (finding.id, finding)).collect();
 
         for finding in found.clone() {
-            let mut root = finding.explained_by;
-            for _ in 0..MAX_EXPLANATIONS {
-                let Some(next) = root.and_then(|id| by_id.get(&id)) else { break };
-                if !found.iter().any(|known| known.id == next.id) {
-                    found.push(next);
+            for cause in causes(finding, &by_id) {
+                if !found.iter().any(|known| known.id == cause.id) {
+                    found.push(cause);
                 }
-
-                root = next.explained_by;
             }
         }
+
+        // A cause comes before its consequences, although these may be more severe.
+        let rank = |finding: &Finding| (finding.severity, finding.since, finding.code);
+        found.sort_by_cached_key(|finding| {
+            let causes = causes(finding, &by_id);
+            let root = causes.last().copied().unwrap_or(finding);
+            (rank(root), root.id, causes.len(), rank(finding))
+        });
 
         let mut found: Vec<Finding> = found.into_iter().cloned().collect();
         for finding in &mut found {
             finding.evidence = std::mem::take(&mut finding.evidence).at(self.world.now);
         }
 
-        found.sort_by_key(|finding| (finding.severity, finding.since, finding.code));
         found
     }
 
@@ -269,6 +272,13 @@ fn reason_in<'a>(signal: &'a str, condition: &str) -> Option<&'a str> {
     Some(
         value.split_once(" (").and_then(|(_, reason)| reason.strip_suffix(')')).unwrap_or_default(),
     )
+}
+
+/// Returns the findings that explain a finding, the nearest first.
+fn causes<'a>(finding: &Finding, by_id: &BTreeMap<FindingId, &'a Finding>) -> Vec<&'a Finding> {
+    let cause = |id: Option<FindingId>| id.and_then(|id| by_id.get(&id).copied());
+    let first = cause(finding.explained_by);
+    std::iter::successors(first, |found| cause(found.explained_by)).take(MAX_EXPLANATIONS).collect()
 }
 
 fn obligation(record: &Record) -> Option<ExplainedObligation> {

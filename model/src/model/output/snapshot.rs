@@ -53,6 +53,7 @@ impl Model {
                 .flat_map(|view| view.left_out.iter().cloned())
                 .collect(),
             unused_deadlines: self.unused_deadlines(),
+            mistaken_rules: self.mistaken_rules(),
             leases: self.operator.leases.rows(),
             operator: self.operator.shown_operator(&self.world),
             trends: self.operator.trends.summaries(),
@@ -156,6 +157,22 @@ impl Model {
         let names = self.world.settings.deadlines.keys().filter(is_unused);
 
         names.filter(|_| !self.world.kinds.is_empty()).cloned().collect()
+    }
+
+    /// Returns the names of kinds in rules about findings that lack the right group. A rule may be about a
+    /// subject that is no watched kind, such as a namespace, so other names are no mistakes.
+    fn mistaken_rules(&self) -> Vec<String> {
+        let own_name = |name: &str| name.rsplit_once('/').map_or(name, |(_, own)| own).to_owned();
+        let is_mistaken = |name: &&String| {
+            let (mut kinds, own) = (self.world.kinds.iter(), own_name(name));
+            !name.contains('*')
+                && !self.world.kinds.iter().any(|kind| kind.has_deadline(name))
+                && kinds.any(|kind| kind.kind.eq_ignore_ascii_case(&own))
+        };
+
+        let rules = self.world.settings.findings.values().flatten();
+        let names = rules.flat_map(|rule| rule.kinds.include.iter().chain(&rule.kinds.exclude));
+        names.filter(is_mistaken).cloned().collect::<BTreeSet<_>>().into_iter().collect()
     }
 
     fn shown_kinds(&self) -> Vec<KindSummary> {

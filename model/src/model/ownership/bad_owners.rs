@@ -101,7 +101,7 @@ impl BadOwner {
         let evidence = || {
             let evidence = self.evidence.clone();
             let collected = self.ended.filter(|_| self.collected).map(|at| at.since(self.since));
-            let evidence = evidence.with_some("collected_after", collected.map(Value::Span));
+            let evidence = evidence.with_some("collected_after", collected.map(Value::Elapsed));
             if self.times > 1 { evidence.with("times", Value::Count(self.times)) } else { evidence }
         };
         Detection::new(now, code(self.reason), self.since, now, evidence)

@@ -19,7 +19,7 @@ use crate::model::world::limits::Limit;
 use crate::model::world::owner_graph::Owner;
 use crate::model::world::store::Slot;
 use crate::model::world::{World, field_managers};
-use crate::observation::{ObjectAddress, ObjectView, Role};
+use crate::observation::{ObjectAddress, ObjectView, Role, with_group};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use crate::model::world::limits::MAX_CANDIDATES;
@@ -359,10 +359,12 @@ pub(super) fn recently(world: &World) -> Timestamp {
     world.now.shifted(1000 - TRY_AGAIN.0)
 }
 
-/// Returns the UID of each owner of an object, with its kind and name.
+/// Returns the UID of each owner of an object, with its name as kubectl reads it: several groups may
+/// have the kind.
 pub(crate) fn owner_names(world: &World, slot: Slot) -> Vec<(u128, String)> {
     let name = |owner: &Owner| {
-        (owner.uid(), format!("{}/{}", world.owner_kind(owner).1, world.owner_name(owner)))
+        let (group, kind) = world.owner_kind(owner);
+        (owner.uid(), format!("{}/{}", with_group(kind, group), world.owner_name(owner)))
     };
     world.owners_of(slot).iter().map(name).collect()
 }

@@ -30,6 +30,8 @@ mod counts;
 mod parts; // verdicts in lists
 mod remembered; // what the model keeps of the status of an object at rest
 mod runs; // objects that do their work once and end
+mod service; // whether a workload has any Pod that works
+mod claims; // that something runs
 mod work; // work in progress on objects that had converged
 
 use self::facts::Status;
@@ -37,10 +39,12 @@ use self::signals::{Signal, worst};
 use crate::observation::{Condition, ConditionStatus, HandlerAttempts, ObjectView, StatusShape};
 use crate::time::{Span, Timestamp};
 
+pub(crate) use self::claims::claim;
 pub(crate) use self::prose::lacks_capacity;
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
 pub(crate) use self::runs::{has_begun, will_end};
+pub(crate) use self::service::{Failure, Service, serves, service};
 pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands};
 
 /// How long an operator may take after the end of a run to write its conditions.

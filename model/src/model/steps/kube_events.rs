@@ -33,6 +33,9 @@ impl Model {
             return; // not a child of this operator
         }
 
+        let (parts, mut step) = self.parts();
+        parts.webhooks.event_seen(&mut step, &event);
+
         let warned = (event.r#type == WARNING).then(|| event.about.clone());
         self.kube_events.add(self.world.now, kind, event);
         if let Some(about) = warned {

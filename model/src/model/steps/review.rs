@@ -252,7 +252,9 @@ impl ObjectContext<'_> {
         if self.namespace_deleted {
             detections.retain(|detection| detection.code.info().area == Area::Deletion);
         } else if self.operator_stopped {
-            detections.retain(|detection| detection.code.info().area != Area::Convergence);
+            let area = |detection: &Detection| detection.code.info().area;
+            detections
+                .retain(|detection| !matches!(area(detection), Area::Convergence | Area::Writes));
         }
 
         detections

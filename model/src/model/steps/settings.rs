@@ -4,7 +4,7 @@ use crate::model::Model;
 use crate::model::convergence::object_context;
 use crate::model::findings::tuning;
 use crate::model::findings::tuning::Tuned;
-use crate::model::visibility::{definitions, sources};
+use crate::model::visibility::sources;
 use crate::settings::Settings;
 
 impl Model {
@@ -46,9 +46,5 @@ impl Model {
         tuning::review_namespaces(&mut self.world, &mut self.findings);
         let (parts, mut step) = self.parts();
         parts.retune(&mut step);
-
-        for definition in self.definitions.in_body.values().cloned().collect::<Vec<_>>() {
-            definitions::review_definition(&mut self.world, &mut self.findings, definition);
-        }
     }
 }

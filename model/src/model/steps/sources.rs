@@ -15,6 +15,7 @@ impl Model {
             self.operator.set_leases_visible(&mut self.world, false);
         }
 
+        self.tell_of_watch(id, detail);
         self.world.agenda.operator = true;
         sources::source_due(&mut self.world, &mut self.findings, number);
     }
@@ -26,6 +27,7 @@ impl Model {
         self.findings.clear(now, sources::failing_code(id), &subjects::source(id));
         self.world.clear_blind(id);
         self.set_failing(id, false);
+        self.tell_of_watch(id, "");
 
         if *id == SourceId::Lease {
             self.operator.set_leases_visible(&mut self.world, true);
@@ -47,6 +49,14 @@ impl Model {
     pub(super) fn source_restricted(&mut self, id: &SourceId, reason: String) {
         self.source_recovered(id);
         self.world.sources.note_restriction(id, self.world.now, reason);
+    }
+
+    /// Tells the part that follows webhooks why a watch fails, or that it does not.
+    fn tell_of_watch(&mut self, id: &SourceId, detail: &str) {
+        if let SourceId::Watch(watch) = id {
+            let (parts, mut step) = self.parts();
+            parts.webhooks.watch_told(&mut step, watch, detail);
+        }
     }
 
     /// Records whether the source of a watch fails.

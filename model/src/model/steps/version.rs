@@ -36,6 +36,7 @@ impl Model {
             self.world.count_dropped(Limit::ObjectNames);
         }
 
+        self.world.changes = self.world.changes.saturating_add(u64::from(live));
         let known = match self.recognize(watch, &view, version, live) {
             Known::Settled => return,
             Known::Earlier(slot) => Some(slot),
@@ -130,6 +131,7 @@ impl Model {
     pub(crate) fn object_deleted(&mut self, watch: u16, key: &ObjectKey, version: &str) {
         let version = store::version_number(version);
         lists::version_reached(&mut self.world, &mut self.findings, watch, version, true);
+        self.world.changes = self.world.changes.saturating_add(1);
         self.world.watches[watch as usize].include(key);
 
         let known = self.world.store.find(watch, &key.namespace, &key.name);

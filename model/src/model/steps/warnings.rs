@@ -10,11 +10,12 @@ use crate::observation::ObjectKey;
 use crate::time::{Span, Timestamp};
 
 /// The findings whose evidence has the latest Warning.
-const WITH_WARNING: [FindingCode; 7] = [
+const WITH_WARNING: [FindingCode; 8] = [
     FindingCode::Unacknowledged,
     FindingCode::Overdue,
     FindingCode::Regressed,
     FindingCode::NeverRecovered,
+    FindingCode::ReadyButBroken,
     FindingCode::PhaseStuck,
     FindingCode::FinalizerStuck,
     FindingCode::CleanupSlow,

@@ -57,6 +57,8 @@ impl Model {
             .filter(|kind| kind.role == Role::Primary && !kind.suspected && !kind.group.is_empty());
 
         self.world.served_groups = served.map(|kind| kind.group.clone()).collect();
+        let (parts, step) = self.parts();
+        parts.definitions.review_all(step.world, step.findings);
         sources::review_permissions(&mut self.world, &mut self.findings);
     }
 

@@ -68,6 +68,11 @@ pub(crate) fn is_client(name: &str) -> bool {
     CLIENT_MANAGERS.iter().chain(&[OC]).any(begins)
 }
 
+/// Returns whether a field manager is the client of a person.
+pub(crate) fn is_of_person(name: &str) -> bool {
+    name.starts_with(KUBECTL) || name == OC
+}
+
 /// Returns the times of the spec writes of the operator, or else of all others. Every field manager
 /// that writes the status is a part of the operator, except kubectl.
 fn spec_times(view: &ObjectView, by_operator: bool) -> impl Iterator<Item = Timestamp> {

@@ -44,6 +44,14 @@ pub(crate) enum Limit {
     Configuration,
     ReferenceEvents,
     FindingEvents,
+    /// Objects that are written again and again without a change.
+    WriteHistories,
+    /// Deleted children that may come back.
+    Recreated,
+    /// Workloads that have no Pod that works.
+    BrokenWorkloads,
+    /// Objects whose status reports failed calls of webhooks.
+    FailedCalls,
     /// Namespaces and definitions that are being deleted.
     TerminatingScopes,
     /// Bad owner references.
@@ -110,6 +118,18 @@ pub(crate) const MAX_REFERENCE_EVENTS: usize = 10_000;
 /// The maximum number of finding events that are kept. Beyond it, the oldest are dropped.
 pub(crate) const MAX_FINDING_EVENTS: usize = 10_000;
 
+/// The maximum number of objects whose last writes are kept. A loop needs one to be found.
+pub(crate) const MAX_SUSPECTS: usize = 512;
+
+/// The maximum number of deleted children that may come back.
+pub(crate) const MAX_RECREATED: usize = 512;
+
+/// The maximum number of broken workloads. An object that says Ready nevertheless needs one to be found.
+pub(crate) const MAX_BROKEN_WORKLOADS: usize = 2_000;
+
+/// The maximum number of objects whose status reports failed calls of webhooks.
+pub(crate) const MAX_FAILED_CALLS: usize = 1_000;
+
 /// The maximum number of namespaces and definitions that are being deleted at once.
 pub(crate) const MAX_TERMINATING_SCOPES: usize = 1_000;
 
@@ -158,6 +178,10 @@ impl Limit {
             Self::Configuration => "configurations",
             Self::ReferenceEvents => "reference_events",
             Self::FindingEvents => "finding_events",
+            Self::WriteHistories => "write_histories",
+            Self::Recreated => "recreated",
+            Self::BrokenWorkloads => "broken_workloads",
+            Self::FailedCalls => "failed_calls",
             Self::TerminatingScopes => "containers",
             Self::BadOwners => "owner_hazards",
             Self::UnverifiedOwners => "owner_doubts",
@@ -198,6 +222,10 @@ impl Limit {
             Self::Configuration => MAX_CONSUMERS,
             Self::ReferenceEvents => MAX_REFERENCE_EVENTS,
             Self::FindingEvents => MAX_FINDING_EVENTS,
+            Self::WriteHistories => MAX_SUSPECTS,
+            Self::Recreated => MAX_RECREATED,
+            Self::BrokenWorkloads => MAX_BROKEN_WORKLOADS,
+            Self::FailedCalls => MAX_FAILED_CALLS,
             Self::TerminatingScopes => MAX_TERMINATING_SCOPES,
             Self::BadOwners => MAX_BAD_OWNERS,
             Self::UnverifiedOwners => MAX_UNVERIFIED_OWNERS,

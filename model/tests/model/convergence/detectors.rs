@@ -1,7 +1,7 @@
 //! The findings about single objects: the fault that opens each, the recovery that closes it, and
 //! near misses that must not open it.
 
-use loopwatch_model::settings::Settings;
+use loopwatch_model::settings::{FindingRule, Selector, Settings};
 use loopwatch_model::snapshot::{ObjectState, Outcome};
 use loopwatch_model::time::Span;
 
@@ -85,6 +85,17 @@ fn a_deadline_for_a_kind_that_nobody_watches_is_reported() {
     let lab = Lab::with(Settings { deadlines, ..Settings::default() });
 
     assert_eq!(lab.snapshot().unused_deadlines, ["Widget", "other.io/Widget"]);
+}
+
+#[test]
+fn a_rule_for_a_kind_without_its_group_is_reported() {
+    let names = ["Widget", "example.io/Widget", "example.io/W*", "Namespace"];
+    let kinds = Selector { include: names.map(str::to_owned).to_vec(), ..Selector::default() };
+    let rule = FindingRule { kinds, ..FindingRule::default() };
+    let findings = [("Overdue".to_owned(), vec![rule])].into();
+    let lab = Lab::with(Settings { findings, ..Settings::default() });
+
+    assert_eq!(lab.snapshot().mistaken_rules, ["Widget"]);
 }
 
 #[test]

@@ -117,6 +117,10 @@ fn taken(graph: &Graph, prediction: &Prediction, fate: Fate) -> Vec<String> {
     names(graph, prediction.taken.iter().filter(|taken| taken.fate == fate).map(|taken| taken.node))
 }
 
+fn lingering(graph: &Graph, prediction: &Prediction) -> Vec<String> {
+    names(graph, prediction.lingering.iter().map(|blocker| blocker.node))
+}
+
 fn kept(graph: &Graph, prediction: &Prediction) -> Vec<(String, Reason)> {
     prediction.kept.iter().map(|kept| (graph.node(kept.node).name.clone(), kept.reason)).collect()
 }
@@ -281,6 +285,61 @@ fn objects_below_one_that_is_being_deleted_go_without_this_deletion() {
     assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
     assert_eq!(taken(&graph, &prediction, Fate::Waiting), ["both"]);
     assert!(prediction.blockers.is_empty() && prediction.anyway.is_empty());
+    assert_eq!(lingering(&graph, &prediction), ["held"]);
+}
+
+/// Both propagation policies leave something in deletion. Only with foreground, and only if the
+/// reference blocks, the target is part of it.
+#[test]
+fn a_dependent_that_hangs_in_deletion_already_stays() {
+    let hanging = |node: Node| Node { deleting: true, ..node.held("example.io/cleanup") };
+    let nodes = [
+        node("Widget a/root"),
+        hanging(node("ConfigMap a/held").blocking("Widget a/root")),
+        hanging(node("ConfigMap a/below").of("ConfigMap a/held")),
+        hanging(node("ConfigMap a/elsewhere")),
+        Node { deleting: true, ..node("ConfigMap a/ends").of("Widget a/root") },
+    ];
+    let steps = |graph: &Graph, names: &[&str]| {
+        let nodes = names.iter().map(|name| target(graph, &format!("ConfigMap a/{name}")));
+        [Step::Wait(nodes.collect()), Step::Targets]
+    };
+
+    let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Background);
+    assert_eq!(taken(&graph, &prediction, Fate::Removed), ["root"]);
+    assert!(prediction.blockers.is_empty());
+    assert_eq!(lingering(&graph, &prediction), ["held", "below"]);
+    assert_eq!(prediction.lingering[0].finalizers, ["example.io/cleanup"]);
+    assert_eq!(prediction.steps, steps(&graph, &["held", "below"]));
+
+    let (graph, prediction) = delete(&nodes, "Widget a/root", Cascade::Foreground);
+    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["root"]);
+    let blockers = prediction.blockers.iter().map(|blocker| blocker.node);
+    assert_eq!(names(&graph, blockers), ["root", "held"]);
+}
+
+#[test]
+fn a_namespace_that_something_else_keeps_is_a_blocker() {
+    let why = "the API server of metrics.k8s.io does not respond".to_owned();
+    let nodes = [Node { kept_by: vec![why], ..node("Namespace a") }, node("ConfigMap a/config")];
+    let (graph, prediction) = delete(&nodes, "Namespace a", Cascade::Background);
+
+    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["a"]);
+    assert_eq!(taken(&graph, &prediction, Fate::Removed), ["config"]);
+    assert_eq!(prediction.blockers.len(), 1);
+}
+
+/// The API server then removes the finalizer of the foreground deletion.
+#[test]
+fn a_background_deletion_ends_a_foreground_deletion_at_once() {
+    let dying = Node { deleting: true, ..node("Widget a/web").held("foregroundDeletion") };
+    let held = node("ConfigMap a/held").blocking("Widget a/web").held("example.io/cleanup");
+    let held = Node { deleting: true, ..held };
+    let (graph, prediction) = delete(&[dying, held], "Widget a/web", Cascade::Background);
+
+    assert_eq!(taken(&graph, &prediction, Fate::Removed), ["web"]);
+    assert!(!prediction.taken[0].depends_on_timing);
+    assert!(prediction.blockers.is_empty());
 }
 
 /// Somebody who wants to remove the finalizer asks what goes with the object.

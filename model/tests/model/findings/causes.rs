@@ -8,7 +8,7 @@ use loopwatch_model::time::Span;
 
 use crate::lab::loops::{FAULTS, Fault, Loop, add, fails, hangs};
 use crate::lab::pods::{Op, POD};
-use crate::lab::{Lab, Widget, kind, other_kind, unlearned};
+use crate::lab::{Lab, Widget, kind, other_kind, unlearned, widget_at};
 
 /// Returns a healthy controller, and a converged object of its kind.
 fn healthy() -> (Loop, Widget) {
@@ -53,6 +53,12 @@ fn a_change_that_makes_the_reconciles_fail_is_explained_although_a_scrape_shows_
         own.run(620, fault);
 
         assert_eq!(cause_of(&own.lab, "Unacknowledged"), Some(code), "{:?}", own.lab.findings());
+
+        // The object was late before a scrape showed why.
+        let explanation =
+            own.lab.model.explain(&widget_at("team-a", "web")).expect("it is visible");
+        let explained = explanation.findings.iter().map(|finding| finding.code.name());
+        assert_eq!(explained.collect::<Vec<_>>(), [code, "Unacknowledged"]);
     }
 }
 

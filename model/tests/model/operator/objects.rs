@@ -231,6 +231,39 @@ fn an_object_that_waits_while_many_others_are_served_is_starved() {
 }
 
 #[test]
+fn an_object_that_waited_during_an_outage_is_starved_only_if_others_are_served_for_long_afterwards()
+{
+    let mut lab = Lab::new();
+    let mut late = lab.converged("late");
+    let mut rest: Vec<_> = (0..20).map(|number| lab.converged(&format!("w{number}"))).collect();
+    lab.advance(Span::hours(1));
+
+    // The operator does nothing for longer than `starved_after`, and then serves the others first.
+    lab.apply(late.spec(2, lab.now));
+    lab.advance(Span::mins(7));
+    for widget in &mut rest {
+        lab.apply(widget.spec(2, lab.now));
+        lab.advance(Span::secs(1));
+        lab.apply(widget.ready());
+    }
+
+    assert!(!lab.has("Starved"), "{:?}", lab.findings());
+
+    lab.advance(Span::mins(5));
+    assert!(lab.has("Starved"), "{:?}", lab.findings());
+
+    // A later standstill does not close the finding.
+    lab.advance(Span::mins(20));
+    lab.apply(rest[0].spec(3, lab.now));
+    lab.advance(Span::secs(1));
+    lab.apply(rest[0].ready());
+    assert!(lab.has("Starved"), "{:?}", lab.findings());
+
+    lab.apply(late.ready());
+    assert!(!lab.has("Starved"));
+}
+
+#[test]
 fn an_object_is_not_starved_while_few_others_are_served_or_the_operator_has_written_its_status() {
     let (mut lab, _) = hungry(19);
     lab.advance(Span::mins(6));

@@ -38,7 +38,8 @@ fn a_child_that_loses_its_owner_is_an_orphan_after_a_while() {
 
     let evidence = world.lab.evidence();
     assert!(
-        evidence.contains("former owner Widget/web") && evidence.contains("owner_removed"),
+        evidence.contains("former owner Widget.example.io/web")
+            && evidence.contains("owner_removed"),
         "{evidence}"
     );
     assert_eq!(world.reads.len(), 1, "one read has confirmed it");

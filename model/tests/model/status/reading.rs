@@ -67,6 +67,7 @@ fn condition() -> impl Strategy<Value = Condition> {
             severity,
             observed_generation,
             changed: None,
+            failed_call: None,
         },
     )
 }

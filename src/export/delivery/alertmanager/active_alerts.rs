@@ -9,7 +9,7 @@ use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::time::{Span, Timestamp};
 
 use super::posting::{Alert, PAGE, Pairs, Posting};
-use crate::export::view::{Links, alert_name, is_cause_elsewhere};
+use crate::export::view::{Links, alert_name, is_cause_elsewhere, runbook_command};
 
 /// What fires, and what has recently cleared.
 #[derive(Debug)]
@@ -299,7 +299,8 @@ impl AlertGroup<'_> {
         cluster: Option<&str>,
     ) -> Pairs {
         let (info, worst) = (key.code.info(), self.worst());
-        let place = if key.namespace.is_empty() { "the cluster" } else { &key.namespace };
+        let place = worst.first().map_or(key.namespace.as_str(), |finding| finding.place());
+        let place = if place.is_empty() { "the cluster" } else { place };
         let mut lines = vec![format!("{} in {place}: {} affected.", key.kind, self.0.len())];
         let named: Vec<String> = worst
             .iter()
@@ -313,8 +314,11 @@ impl AlertGroup<'_> {
 
         if let Some(first) = worst.first() {
             lines.push(format!("{}: {}.", first.subject, without_markup(&first.summary())));
+            lines.extend(first.instance_pod().map(|(_, pod)| format!("Pod: {pod}")));
             lines.push(format!("Next: {}", first.command()));
         }
+
+        lines.push(format!("Runbook: {}", runbook_command(info.name)));
 
         lines.push(info.advice.to_owned());
 
@@ -344,14 +348,10 @@ impl AlertGroup<'_> {
         let prefix = if info.area == Area::Loopwatch { "loopwatch: " } else { "" };
         let mut title = format!("{prefix}{}", key.kind);
 
-        match worst.map(|finding| &finding.subject) {
-            Some(Subject::Kind { .. }) | None => title.push_str(" objects"),
-            Some(subject) if subject.namespace().is_empty() => {
-                title.push_str(&format!(" {}", subject.name()));
-            }
-            Some(subject) => {
-                title.push_str(&format!(" {}/{}", subject.namespace(), subject.name()));
-            }
+        match worst.map(|finding| (&finding.subject, finding.place())) {
+            Some((Subject::Kind { .. }, _)) | None => title.push_str(" objects"),
+            Some((subject, "")) => title.push_str(&format!(" {}", subject.name())),
+            Some((subject, place)) => title.push_str(&format!(" {place}/{}", subject.name())),
         }
 
         match self.0.len().saturating_sub(1) {

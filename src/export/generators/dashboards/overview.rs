@@ -548,6 +548,26 @@ fn statuses() -> Row {
                 &legend("{{type}} {{kind}} {{group}}"),
             )
             .unit("cpm"),
+            lines(
+                "Who writes how much?",
+                "Versions of the objects, by the field manager that wrote them.",
+                "versions per minute",
+            )
+            .query(
+                &per_minute("group, kind, manager", "loopwatch_writes_total", Scope::Kind),
+                &legend("{{manager}} {{kind}} {{group}}"),
+            )
+            .unit("cpm"),
+            lines(
+                "Writes without a change",
+                "Versions that changed nothing but times in the status, or metadata such as annotations. Ten of one object within two minutes open the finding HotLoop.",
+                "versions per minute",
+            )
+            .query(
+                &per_minute("group, kind, manager", "loopwatch_wasted_writes_total", Scope::Kind),
+                &legend("{{manager}} {{kind}} {{group}}"),
+            )
+            .unit("cpm"),
             lines("Phases", "Objects by phase.", "objects").query(
                 &by("sum", "group, kind, phase", &gauge("loopwatch_phase_objects", Scope::Kind, "")),
                 &legend("{{phase}} {{kind}} {{group}}"),

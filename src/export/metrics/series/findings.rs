@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use loopwatch_model::finding::{Evidence, Finding, Value};
+use loopwatch_model::observation::InstanceName;
 
 use super::Exposition;
 use crate::export::metrics::encode::Samples;
@@ -67,6 +68,7 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
                 blocker_kind,
                 blocker_name,
                 root.map_or("", |root| root.code.name()),
+                InstanceName(name("instance")).label(),
             ],
             1_u64,
         );

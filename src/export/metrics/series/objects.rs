@@ -204,6 +204,18 @@ pub(crate) fn condition_flaps(_: &Exposition, kind: &KindSummary, samples: &mut 
     }
 }
 
+pub(crate) fn writes(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (manager, counts) in &kind.totals.writes {
+        samples.put(&[&kind.group, &kind.kind, manager], counts.versions);
+    }
+}
+
+pub(crate) fn wasted_writes(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
+    for (manager, counts) in &kind.totals.writes {
+        samples.put(&[&kind.group, &kind.kind, manager], counts.wasted);
+    }
+}
+
 pub(crate) fn events(_: &Exposition, kind: &KindSummary, samples: &mut Samples<'_>) {
     for (EventReason { r#type: severity, reason }, count) in &kind.totals.events {
         samples.put(&[&kind.group, &kind.kind, severity, reason], *count);

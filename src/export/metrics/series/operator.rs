@@ -194,6 +194,12 @@ pub(crate) fn requests(shown: &Exposition, samples: &mut Samples<'_>) {
     });
 }
 
+pub(crate) fn writes(shown: &Exposition, samples: &mut Samples<'_>) {
+    each_content(shown, |pod, metrics| {
+        metrics.writes.iter().for_each(|(method, count)| samples.put(&[pod, method], *count));
+    });
+}
+
 pub(crate) fn withheld(shown: &Exposition, samples: &mut Samples<'_>) {
     for instance in &shown.snapshot.operator.instances {
         let number = instance.metrics.is_some().then(|| u64::from(shown.withholds(instance)));

@@ -66,7 +66,8 @@ fn a_recording_says_whether_it_still_plays() {
     let page = at(&recording);
 
     assert!(
-        page.contains("<b>The recording has ended.</b>") && page.contains("1m30s after it began"),
+        page.contains("<b>The recording has ended.</b>")
+            && page.contains(" UTC, 1m30s after it began. All ages count until that moment."),
         "{page}"
     );
     assert!(!page.contains("data-every") && !render(&healthy().snapshot).contains("recording"));

@@ -11,7 +11,7 @@ use super::writer;
 use crate::export::presentation::json::{Explained, FindingText};
 use crate::export::view::{
     ObjectName, age, capitalised, lasting, obligation_in_words, reason_in_words, runbook,
-    runbook_command, step_in_words, timeline_entries, utc,
+    runbook_command, step_in_words, timeline_entries, utc, without_code_marks,
 };
 
 /// Conditions, writers, events and changes that the report shows.
@@ -45,7 +45,8 @@ fn document(explained: &Explained) -> Document {
     document.add(Block::Tree(family_tree::lines(explanation)));
     document.add_list("Other owners", List::of(family_tree::other_owners(explanation)));
 
-    let findings = explained.findings.iter().map(|open| finding(explanation, open));
+    let findings =
+        explained.findings.iter().map(|open| finding(explanation, open, &explained.findings));
     document.add_list("Findings", List { items: findings.collect(), ..List::default() });
     add_steps(&mut document, &explained.findings);
     document.add_list("Timeline", List::of(history(explanation)));
@@ -204,7 +205,7 @@ fn finalizer(at: Timestamp, finalizer: &ExplainedFinalizer, is_deleted: bool) ->
     text
 }
 
-fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
+fn finding(explanation: &Explanation, finding: &FindingText, all: &[FindingText]) -> Item {
     let at = explanation.at;
     let about = &finding.subject;
     let object = &explanation.object;
@@ -219,11 +220,16 @@ fn finding(explanation: &Explanation, finding: &FindingText) -> Item {
     };
 
     let suspected = if finding.confidence == "suspected" { ", suspected" } else { "" };
-    let because =
-        if finding.explained_by.is_some() { ", explained by another finding" } else { "" };
+    let because = match &finding.explained_by {
+        Some(id) => match all.iter().find(|other| other.id == *id) {
+            Some(cause) => format!(", explained by {}", cause.code),
+            None => ", explained by another finding".to_owned(),
+        },
+        None => String::new(),
+    };
     let (severity, code) = (finding.severity.to_uppercase(), &finding.code);
     let held = lasting(at, finding.since);
-    let (summary, advice) = (&finding.summary, &finding.advice);
+    let (summary, advice) = (&finding.summary, without_code_marks(&finding.advice));
     let text = format!("{severity} {code}{whose} {held}{suspected}{because}: {summary}. {advice}");
 
     let command = (!finding.command.is_empty()).then(|| finding.command.clone());

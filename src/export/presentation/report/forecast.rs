@@ -5,11 +5,10 @@ mod sections; // the parts of the report, as lists
 mod json; // the JSON
 mod deletion_tree; // the deleted objects, grouped by kind
 
-use std::fmt::Write as _;
-
 use loopwatch_model::cascade::Fate;
 
 pub(crate) use self::context::Forecast;
+use self::context::Verdict;
 use self::sections::Section;
 use super::document::{Block, Document, Headline, Ink};
 use super::style::Style;
@@ -33,54 +32,79 @@ impl Forecast<'_> {
     }
 
     fn document(&self) -> Document {
-        let (word, ink) = match self.is_clear() {
-            true => ("clear", Ink::Good),
-            false => ("blocked", Ink::Warning),
+        let (word, ink) = match self.verdict() {
+            Verdict::Clear => ("clear", Ink::Good),
+            Verdict::Uncertain => ("uncertain", Ink::Warning),
+            Verdict::Blocked => ("blocked", Ink::Warning),
         };
         let mut document = Document::new(Headline {
             command: "loopwatch what-if",
             word: word.to_owned(),
             ink,
             sentence: self.sentence(),
-            facts: Vec::new(),
+            facts: self.facts(),
         });
 
+        add_sections(&mut document, sections::obstacles(self));
         document.add(Block::Title("Deleted"));
         document.add(Block::Tree(deletion_tree::lines(self)));
-        for Section { title, lead, list } in sections::all(self) {
-            document.add(Block::Title(title));
-            document.blocks.extend((!lead.is_empty()).then_some(Block::Paragraph(lead)));
-            document.add(Block::List(list));
-        }
+        add_sections(&mut document, sections::dependents(self));
+        add_sections(&mut document, sections::advice(self));
 
         document
     }
 
-    /// `deleting Widget.example.io team-a/web with --cascade=background deletes 6 objects: 4 at
-    /// once, …`.
+    fn count(&self, fate: Fate) -> usize {
+        self.prediction.taken.iter().filter(|taken| taken.fate == fate).count()
+    }
+
+    /// `deleting Widget.example.io team-a/web with --cascade=background deletes 6 objects`.
     fn sentence(&self) -> String {
-        let count = |fate| self.prediction.taken.iter().filter(|taken| taken.fate == fate).count();
-        let (removed, terminating, waiting) =
-            (count(Fate::Removed), count(Fate::Terminating), count(Fate::Waiting));
-        let total = removed + terminating + waiting;
+        let total = self.prediction.taken.len();
         let least = if self.is_lower_limit() { "at least " } else { "" };
         let s = if total == 1 { "" } else { "s" };
         let mut text =
             format!("{} deletes {least}{} object{s}", self.action(), Number(total as u64));
-
-        let fates = [(removed, "at once"), (terminating, "left in deletion"), (waiting, "later")];
-        let parts: Vec<String> = fates
-            .into_iter()
-            .filter(|(count, _)| *count > 0 && *count < total)
-            .map(|(count, how)| format!("{} {how}", Number(count as u64)))
-            .collect();
-        if !parts.is_empty() {
-            let _ = write!(text, ": {}", parts.join(", "));
-        } else if terminating > 0 {
+        if total > 0 && self.count(Fate::Terminating) == total {
             text.push_str(" and leaves it in deletion");
         }
 
         text
+    }
+
+    /// How far the deletion gets, and what it does not reach.
+    fn facts(&self) -> Vec<String> {
+        let fates = [
+            (Fate::Removed, "at once"),
+            (Fate::Terminating, "left in deletion"),
+            (Fate::Waiting, "later"),
+        ];
+        let total = self.prediction.taken.len();
+        let counts = fates.map(|(fate, how)| (self.count(fate), how));
+        let parts: Vec<String> = counts
+            .into_iter()
+            .filter(|(count, _)| *count > 0 && *count < total)
+            .map(|(count, how)| format!("{} {how}", Number(count as u64)))
+            .collect();
+        let mut facts = Vec::from_iter((!parts.is_empty()).then(|| parts.join(", ")));
+
+        let unsure = self.unsure();
+        if unsure > 0 {
+            let (count, stay) = (Number(unsure as u64), if unsure == 1 { "stays" } else { "stay" });
+            facts.push(format!("timing decides whether {count} of them {stay} in deletion"));
+        }
+
+        let lingering = self.prediction.lingering.len();
+        if lingering > 0 {
+            let count = Number(lingering as u64);
+            let (s, are, stay) =
+                if lingering == 1 { ("", "is", "stays") } else { ("s", "are", "stay") };
+            facts.push(format!(
+                "{count} other object{s} {are} being deleted already and {stay} in deletion"
+            ));
+        }
+
+        facts
     }
 
     fn action(&self) -> String {
@@ -95,6 +119,14 @@ impl Forecast<'_> {
             }
             (None, None) => "deleting nothing".to_owned(),
         }
+    }
+}
+
+fn add_sections(document: &mut Document, sections: Vec<Section>) {
+    for Section { title, lead, list } in sections {
+        document.add(Block::Title(title));
+        document.blocks.extend((!lead.is_empty()).then_some(Block::Paragraph(lead)));
+        document.add(Block::List(list));
     }
 }
 

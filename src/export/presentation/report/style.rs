@@ -4,6 +4,10 @@ use std::fmt::Write as _;
 use std::io::IsTerminal as _;
 use std::sync::OnceLock;
 
+use serde::{Serialize, Serializer};
+use serde_json::Value;
+use serde_saphyr::DoubleQuoted;
+
 use crate::export::view::controls_display;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,10 +56,7 @@ impl OutputFormat {
     pub(crate) fn convert(self, json: &str) -> anyhow::Result<String> {
         let json = json.trim_end();
         let mut text = match self {
-            Self::Yaml => {
-                let json = json.replace(is_unsafe, "\u{fffd}");
-                serde_saphyr::to_string(&serde_json::from_str::<serde_json::Value>(&json)?)?
-            }
+            Self::Yaml => escaped(&serde_saphyr::to_string(&Quoted(&serde_json::from_str(json)?))?),
             _ => escaped(json),
         };
 
@@ -72,10 +73,11 @@ fn is_unsafe(character: char) -> bool {
     !character.is_ascii() && controls_display(character)
 }
 
-/// Escapes such characters, which does not change the meaning of the document.
-fn escaped(json: &str) -> String {
-    let mut text = String::with_capacity(json.len() + 1);
-    for character in json.chars() {
+/// Escapes such characters in strings with double quotes, which does not change the meaning of the
+/// document.
+fn escaped(document: &str) -> String {
+    let mut text = String::with_capacity(document.len() + 1);
+    for character in document.chars() {
         if is_unsafe(character) {
             let _ = write!(text, "\\u{:04x}", u32::from(character));
         } else {
@@ -84,6 +86,25 @@ fn escaped(json: &str) -> String {
     }
 
     text
+}
+
+/// A value that quotes the strings with such characters, because YAML has escapes only in double
+/// quotes.
+struct Quoted<'a>(&'a Value);
+
+impl Serialize for Quoted<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            Value::String(text) if text.contains(is_unsafe) => {
+                DoubleQuoted(text).serialize(serializer)
+            }
+            Value::Array(items) => serializer.collect_seq(items.iter().map(Quoted)),
+            Value::Object(entries) => {
+                serializer.collect_map(entries.iter().map(|(key, value)| (key, Quoted(value))))
+            }
+            value => value.serialize(serializer),
+        }
+    }
 }
 
 /// The choice of the user, which is the same for everything that the process prints.
@@ -117,6 +138,26 @@ impl Style {
             markdown: format == OutputFormat::Markdown,
             colours,
             width: width.unwrap_or(USUAL_WIDTH).clamp(40, 160),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_and_yaml_have_the_same_texts_and_no_control_characters() {
+        let value = serde_json::json!({
+            "list": ["a\u{202e}b", "c\u{9b}d: \"e\"", "plain", "two\nlines", "yes", 1, null],
+            "object": {"name": format!("{}\u{202e}", "long ".repeat(40))},
+        });
+        for format in [OutputFormat::Json, OutputFormat::Yaml] {
+            let text = format.convert(&value.to_string()).expect("a document");
+            assert!(!text.contains(is_unsafe), "{text}");
+
+            let again: Value = serde_saphyr::from_str(&text).expect("YAML, or JSON");
+            assert_eq!(again, value, "{text}");
         }
     }
 }

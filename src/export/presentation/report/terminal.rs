@@ -9,6 +9,7 @@ use super::document::{
 };
 use super::layout::{Grid, paint, plain, wrap, wrap_item};
 use super::style::Style;
+use crate::export::view::without_code_marks;
 
 /// Writes blocks in one style.
 struct Terminal {
@@ -45,7 +46,7 @@ impl Terminal {
                 self.line(&format!("\n{title}"));
             }
             Block::FindingTitle { severity, name } => self.finding_title(*severity, name),
-            Block::Paragraph(prose) => self.wrapped(prose, "  "),
+            Block::Paragraph(prose) => self.wrapped(&without_code_marks(prose), "  "),
             Block::Findings { items, more } => {
                 items.iter().for_each(|item| self.finding(item));
                 self.more(*more);

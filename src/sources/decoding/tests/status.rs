@@ -1,6 +1,6 @@
 //! Statuses of all shapes.
 
-use loopwatch_model::observation::{Condition, StatusShape};
+use loopwatch_model::observation::{CallFailure, CalledWebhook, Condition, StatusShape};
 use serde_json::{Value, json};
 
 use super::*;
@@ -124,4 +124,29 @@ fn timestamps_and_heartbeats_do_not_change_the_settled_hash() {
     ] {
         assert_ne!(status(other.clone()).settled, base.settled, "{other}");
     }
+}
+
+#[test]
+fn the_cause_of_a_failed_call_is_read_behind_the_cut_of_the_message() {
+    let failed = |padding: usize| {
+        let padding = "x".repeat(padding);
+        format!(
+            r#"{padding} failed calling webhook "v.example.io": Post "https://hook.ops.svc:443/v": no endpoints available"#
+        )
+    };
+    let denied = r#"admission webhook "v.example.io" denied the request: no"#;
+    let view = of(
+        &json!({}),
+        &json!({"conditions": [
+            {"type": "Ready", "status": "False", "message": failed(400)},
+            {"type": "Synced", "status": "False", "message": denied},
+            {"type": "Valid", "status": "False", "message": 7},
+        ]}),
+    );
+
+    let call = view.conditions[0].failed_call.as_deref().expect("a failed call");
+    assert_eq!(call.webhook, CalledWebhook::Admission("v.example.io".to_owned()));
+    assert_eq!((call.service.as_str(), call.cause), ("ops/hook", CallFailure::NoEndpoints));
+    assert_eq!(view.conditions[1].failed_call, None);
+    assert_eq!(view.conditions[2].failed_call, None);
 }

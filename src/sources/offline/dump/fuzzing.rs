@@ -45,7 +45,7 @@ pub fn dump(text: &str, options: DecodeOptions<'_>) -> DumpView {
         objects,
         problems: dump.problems.clone(),
         more_problems: dump.more_problems,
-        newest: dump.newest(),
+        newest: dump.newest(Timestamp(i64::MAX)),
         observations: dump.observations(&index),
     }
 }

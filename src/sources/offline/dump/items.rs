@@ -93,9 +93,9 @@ fn files_below(folder: &Path, depth: usize) -> std::io::Result<Vec<PathBuf>> {
 
     entries.sort();
     for path in entries {
-        let is_dump = path
-            .extension()
-            .is_some_and(|extension| ["json", "yaml", "yml"].iter().any(|e| extension == *e));
+        let name = path.to_string_lossy();
+        let name = name.strip_suffix(".gz").unwrap_or(&name);
+        let is_dump = [".json", ".yaml", ".yml"].iter().any(|extension| name.ends_with(extension));
 
         // A few symbolic links to parent folders would show the same files millions of times.
         if path.is_dir() && !path.is_symlink() && depth < MAX_DEPTH {

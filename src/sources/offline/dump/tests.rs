@@ -263,7 +263,10 @@ fn the_leases_of_kubernetes_show_the_time_and_others_do_not() {
         lease("kube-node-lease", "2026-01-01T00:00:10.900000Z") + &lease("kube-node-lease", "soon");
     let dump = read(&(ours + &lease("team-a", "2036-01-01T00:00:00.000000Z")));
 
-    assert_eq!(dump.newest(), Timestamp::parse("2026-01-01T00:00:10Z"));
+    let at = |text: &str| Timestamp::parse(text).expect("a time");
+    let shown = Some(at("2026-01-01T00:00:10Z"));
+    assert_eq!(dump.newest(at("2026-06-01T00:00:00Z")), shown);
+    assert_eq!(dump.newest(at("2026-01-01T00:00:00Z")), None, "a time in the future shows nothing");
 }
 
 #[test]

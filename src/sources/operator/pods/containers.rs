@@ -1,5 +1,7 @@
 //! Finds the operator's containers in a Pod, and their state.
 
+use std::collections::BTreeSet;
+
 use loopwatch_model::observation::{ContainerEnd, ContainerView, MAX_END_MESSAGE};
 use loopwatch_model::time::Timestamp;
 use serde_json::Value;
@@ -103,14 +105,17 @@ pub(super) fn helpers<'a>(pod: &'a PodDocument, own: Option<&str>) -> Vec<PodCon
     others.chain(failed).take(MAX_CONTAINERS).collect()
 }
 
-/// All containers that run as long as the Pod, including native sidecars.
+/// All containers that run as long as the Pod, including native sidecars. The API server ensures that
+/// their names differ; if they do not, the first of a name counts, because series differ only by it.
 pub(super) fn all(pod: &PodDocument) -> impl Iterator<Item = PodContainer<'_>> {
     let PodDocument { spec, status, .. } = pod;
     let containers =
         spec.containers.iter().map(|spec| with_status(spec, &status.container_statuses));
     let sidecars = spec.init_containers.iter().filter(|spec| spec.restart_policy == "Always");
 
-    containers.chain(sidecars.map(|spec| with_status(spec, &status.init_container_statuses)))
+    let sidecars = sidecars.map(|spec| with_status(spec, &status.init_container_statuses));
+    let mut names = BTreeSet::new();
+    containers.chain(sidecars).filter(move |container| names.insert(container.spec.name.as_str()))
 }
 
 fn with_status<'a>(

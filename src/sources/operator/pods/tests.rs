@@ -282,6 +282,16 @@ fn odd_pods_are_read() {
 }
 
 #[test]
+fn containers_of_one_name_count_once() {
+    let init = json!([{ "name": "a", "restartPolicy": "Always" }]);
+    let spec = json!({ "containers": [{ "name": "a" }, { "name": "b" }, { "name": "a" }], "initContainers": init });
+    let (view, _) = seen(&json!({ "spec": spec }), None);
+
+    let names = view.containers.iter().map(|container| container.name.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["a", "b"]);
+}
+
+#[test]
 fn long_words_in_a_status_are_cut() {
     let long = "w".repeat(300);
     let state = json!({ "waiting": { "reason": long } });

@@ -38,10 +38,10 @@ pub(super) struct Normalizer {
     process: Sheet,
     runtime: Runtime,
     leading: Option<bool>,
-    requests: BTreeMap<String, f64>,
+    requests: Requests,
     /// The part of these that went to the API server of this cluster. An operator may manage other
     /// clusters, which may fail.
-    at_home: BTreeMap<String, f64>,
+    at_home: Requests,
     /// The address of this API server, as a client in this cluster writes it in its metrics; `None`
     /// outside of a cluster.
     home: Option<&'static str>,
@@ -52,8 +52,19 @@ pub(super) struct Normalizer {
     seen: SeenSeries,
 }
 
+/// Requests to API servers.
+#[derive(Default)]
+struct Requests {
+    by_code: BTreeMap<String, f64>,
+    /// Those that write and were accepted, by method.
+    writes: BTreeMap<&'static str, f64>,
+}
+
 /// The longest name of an object in Kubernetes. Names of controllers are not longer.
 const MAX_NAME: usize = 253;
+
+/// The HTTP methods of requests that write.
+const WRITES: [&str; 4] = ["DELETE", "PATCH", "POST", "PUT"];
 
 /// The address of the API server for clients in this cluster, as client-go writes it.
 static HOME: LazyLock<Option<String>> = LazyLock::new(|| {
@@ -69,8 +80,8 @@ impl Normalizer {
             process: Sheet::default(),
             runtime: Runtime::Unknown,
             leading: None,
-            requests: BTreeMap::new(),
-            at_home: BTreeMap::new(),
+            requests: Requests::default(),
+            at_home: Requests::default(),
             home: HOME.as_deref(),
             present: [false; TABLES.len()],
             seen: SeenSeries::default(),
@@ -106,11 +117,12 @@ impl Normalizer {
             }
         }
 
-        let requests = if self.at_home.is_empty() { &self.requests } else { &self.at_home };
-        view.requests = requests
-            .iter()
-            .filter_map(|(code, count)| Some((code.clone(), whole(*count)?)))
-            .collect();
+        let requests = match self.at_home.by_code.is_empty() {
+            true => &self.requests,
+            false => &self.at_home,
+        };
+        view.requests = counts(&requests.by_code);
+        view.writes = counts(&requests.writes);
 
         view
     }
@@ -179,13 +191,30 @@ impl Normalizer {
 
         let value = if sample.value >= 0.0 { sample.value } else { f64::NAN };
         let is_home = self.home.is_some() && sample.labels.get("host").as_deref() == self.home;
+        let method = sample.labels.get("method").filter(|_| code.starts_with('2'));
+        let write = WRITES.into_iter().find(|known| Some(*known) == method.as_deref());
         for requests in [&mut self.requests].into_iter().chain(is_home.then_some(&mut self.at_home))
         {
-            if requests.len() < MAX_CODES || requests.contains_key(&*code) {
-                *requests.entry(code.to_string()).or_default() += value;
-            }
+            requests.add(&code, write, value);
         }
     }
+}
+
+impl Requests {
+    fn add(&mut self, code: &str, write: Option<&'static str>, value: f64) {
+        if self.by_code.len() < MAX_CODES || self.by_code.contains_key(code) {
+            *self.by_code.entry(code.to_owned()).or_default() += value;
+        }
+        if let Some(method) = write {
+            *self.writes.entry(method).or_default() += value;
+        }
+    }
+}
+
+/// Returns the counts that are whole numbers.
+fn counts(by_name: &BTreeMap<impl ToString, f64>) -> Vec<(String, u64)> {
+    let counts = by_name.iter();
+    counts.filter_map(|(name, count)| Some((name.to_string(), whole(*count)?))).collect()
 }
 
 impl SampleSink for Normalizer {

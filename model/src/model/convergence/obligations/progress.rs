@@ -67,8 +67,8 @@ impl ObjectContext<'_> {
         }
 
         if live {
-            let half = Span(allowed.0 / 2);
-            self.kind.acknowledged.note(now, (opened, dated), self.slot, half);
+            let standstill = Span(allowed.0 / 2).min(self.settings.starved_after);
+            self.kind.acknowledged.note(now, (opened, dated), self.slot, standstill);
             self.kind.pace.answered(now);
             self.kind.completed.note(Work::Acknowledgement, opened, self.now);
         }

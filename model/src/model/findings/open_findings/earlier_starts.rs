@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{FINDINGS, FindingCode, FindingId, Subject};
+use crate::finding::{Area, FINDINGS, FindingCode, FindingId, Subject};
 use crate::time::Timestamp;
 
 /// Start times of findings that may open again.
@@ -126,10 +126,15 @@ impl EarlierStarts {
         self.opened.retain(|id, _| self.since.contains_key(id));
     }
 
-    /// Forgets the entries of `subject`, except those of `codes`.
+    /// Forgets the entries of `subject`, except those of `codes`, and those about writes that are set
+    /// aside: their evidence takes a while to collect.
     pub(super) fn retain_of(&mut self, subject: &Subject, codes: &[FindingCode]) {
         for info in FINDINGS.iter().filter(|info| !codes.contains(&info.code)) {
             let id = FindingId::of(info.code, subject);
+            if info.area == Area::Writes && self.aside.contains_key(&id) {
+                continue;
+            }
+
             self.since.remove(&id);
             self.silent.remove(&id);
             self.opened.remove(&id);

@@ -89,6 +89,10 @@ impl OpenFindings {
                 self.unexplained.extend(subjects.map(|about| FindingId::of(info.code, &about)));
             }
 
+            if explained(Explainer::Machinery(code)) {
+                self.unexplained.extend(open().map(|finding| finding.id));
+            }
+
             if let Subject::Controller { name } = subject
                 && (explained(Explainer::Controller(code)) || explained(Explainer::Worker(code)))
                 && let Some(kind) = self.operator.reconciled.get(name)
@@ -144,6 +148,7 @@ impl OpenFindings {
                 Explainer::Blocker(code) => self.open.about(*code, causes.blocker.as_deref()?),
                 Explainer::Operator(code) => self.open.about(*code, operator?),
                 Explainer::Outage(code) => self.open.about(*code, operator?),
+                Explainer::Machinery(code) => self.of_machinery(*code, record),
                 Explainer::Controller(code) => {
                     operator.and_then(|_| self.of_controller(*code, record, false))
                 }
@@ -165,6 +170,25 @@ impl OpenFindings {
         let Subject::Controller { name } = &other.subject else { return None };
         let deeper = self.open.about(code, self.operator.reconciled.get(name)?)?;
         (deeper.finding.since <= other.since.after(SHOWN_WITHIN)).then_some(deeper)
+    }
+
+    /// Returns the finding of `code` on which the subject of another one depends. Of several, it is
+    /// the one that began first and may be the cause.
+    fn of_machinery(&self, code: FindingCode, other: &Record) -> Option<&Record> {
+        let subject = &other.finding.subject;
+        let reconciled = match subject {
+            Subject::Controller { name } => self.operator.reconciled.get(name).cloned(),
+            _ => subject.whole_kind(),
+        };
+
+        let depends = |it: &Subject| it == subject || Some(it) == reconciled.as_ref();
+        let of_code = self.open.of_machinery().filter(|record| record.finding.code == code);
+        let found = of_code.filter(|record| record.affects.iter().any(depends));
+        let may_explain = |deeper: &&Record| {
+            deeper.speaks_for(&other.finding)
+                && self.times_fit(Explainer::Machinery(code), deeper, other)
+        };
+        found.filter(may_explain).min_by_key(|deeper| deeper.finding.since)
     }
 
     /// Returns the finding of `code` about a controller that reconciles the kind of `other`, if it

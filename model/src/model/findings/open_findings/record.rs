@@ -30,6 +30,8 @@ pub(super) struct Record {
     aside: bool,
     /// The objects of a kind that have the problem of the kind.
     pub(super) reach: Option<Reach>,
+    /// The kinds and sources that depend on the subject.
+    pub(super) affects: Vec<Subject>,
     /// The severity of the last report, and whether a rule of the settings sets it.
     reported: Severity,
     is_fixed: bool,
@@ -59,8 +61,8 @@ struct Deferred {
     alerts_from: Timestamp,
 }
 
-/// The area of findings that are causes. They may get the severity of the findings they explain.
-const CAUSES: Area = Area::Operator;
+/// The areas of findings that are causes. They may get the severity of the findings they explain.
+const CAUSES: [Area; 2] = [Area::Operator, Area::ApiMachinery];
 
 /// The longest time from the opening of a finding until its alert fires: the longest `for` of the
 /// rules, a scrape and an evaluation.
@@ -88,6 +90,7 @@ impl Record {
             blocks,
             worse_since,
             reach,
+            affects,
             ..
         } = detection;
 
@@ -119,6 +122,7 @@ impl Record {
             harmless,
             aside,
             reach,
+            affects,
             reported: severity,
             is_fixed,
             pages_if,
@@ -164,9 +168,11 @@ impl Record {
             blocks,
             worse_since,
             reach,
+            affects,
             ..
         } = report.detection;
         (self.weak, self.harmless, self.aside, self.reach) = (weak, harmless, aside, reach);
+        self.affects = affects;
         self.blocking_since = blocks.then(|| self.blocking_since.unwrap_or(now));
         self.worse_since = worse_since;
         self.pages_if = report.pages_if;
@@ -188,7 +194,8 @@ impl Record {
 
         let before = (self.finding.confidence, self.finding.severity);
         let causes = (self.aside, self.blocking_since, self.worse_since);
-        let reach_changed = self.reach != report.detection.reach;
+        let detection = &report.detection;
+        let reach_changed = self.reach != detection.reach || self.affects != detection.affects;
         self.update(now, report);
 
         let after = (self.finding.confidence, self.finding.severity);
@@ -294,7 +301,7 @@ impl Record {
     }
 
     fn can_be_raised(&self) -> bool {
-        self.finding.info().area == CAUSES
+        CAUSES.contains(&self.finding.info().area)
             && self.finding.severity != Severity::Info
             && !self.weak
             && !self.is_fixed

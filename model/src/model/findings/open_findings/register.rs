@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{Finding, FindingCode, FindingId, Subject};
+use crate::finding::{Explainer, FINDINGS, Finding, FindingCode, FindingId, Subject};
 use crate::model::findings::open_findings::record::Record;
 use crate::model::findings::open_findings::report::Causes;
 use crate::time::Timestamp;
@@ -13,6 +13,8 @@ pub(super) struct Register {
     records: BTreeMap<FindingId, Record>,
     /// The findings that another object blocks, by that object.
     blocked: BTreeSet<(Subject, FindingId)>,
+    /// The findings on which kinds depend.
+    machinery: BTreeSet<FindingId>,
     /// When held findings close, unless a detector reports them again.
     held: BTreeMap<FindingId, Timestamp>,
     /// When the causes of findings take over their severities.
@@ -23,12 +25,17 @@ impl Register {
     pub(super) fn insert(&mut self, record: Record) {
         let id = record.finding.id;
         self.blocked.extend(record.causes.blocker.as_deref().cloned().map(|by| (by, id)));
+        if is_machinery(&record) {
+            self.machinery.insert(id);
+        }
+
         self.records.insert(id, record);
     }
 
     pub(super) fn remove(&mut self, id: FindingId) -> Option<Record> {
         let record = self.records.remove(&id)?;
         self.held.remove(&id);
+        self.machinery.remove(&id);
         if let Some(at) = record.raises_at {
             self.raises.remove(&(at, id));
         }
@@ -51,6 +58,11 @@ impl Register {
     /// Returns the record of the finding of `code` about `subject`.
     pub(super) fn about(&self, code: FindingCode, subject: &Subject) -> Option<&Record> {
         self.get(FindingId::of(code, subject))
+    }
+
+    /// Returns the records of findings on which kinds depend.
+    pub(super) fn of_machinery(&self) -> impl Iterator<Item = &Record> {
+        self.machinery.iter().filter_map(|id| self.get(*id))
     }
 
     pub(super) fn records(&self) -> impl Iterator<Item = &Record> {
@@ -150,4 +162,10 @@ impl Register {
         let raises = std::mem::take(&mut self.raises).into_iter();
         self.raises = raises.map(|(at, id)| (at.shifted(by_ms), id)).collect();
     }
+}
+
+/// Returns whether the finding explains others about kinds that depend on its subject.
+fn is_machinery(record: &Record) -> bool {
+    let explainer = Explainer::Machinery(record.finding.code);
+    FINDINGS.iter().any(|info| info.explained_by.contains(&explainer))
 }

@@ -29,6 +29,9 @@ impl OpenFindings {
                 cause.finding.info().area == Area::Operator
             }
             Subject::Kind { .. } => true,
+            Subject::Webhook { .. } | Subject::Definition { .. } => {
+                matches!(explainer, Explainer::Machinery(_))
+            }
             _ => false,
         };
         let is_shown = matches!(explainer, Explainer::Worker(_) | Explainer::Blocker(_));

@@ -1,8 +1,9 @@
 //! CPU throttling: the container of the operator uses up its CPU limit in many periods, and waits
 //! for the next period each time. Many healthy containers do, so it matters only if work waits.
 
-use crate::model::operator::history::{STALE_AFTER, Window};
+use crate::model::operator::history::STALE_AFTER;
 use crate::model::operator::trends::signals::{CpuPeriods, Signals};
+use crate::model::operator::window::Window;
 use crate::observation::Durations;
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};

@@ -271,7 +271,7 @@ fn paused(object: &ObjectView, field: &str) -> Option<Signal> {
 }
 
 /// Returns a signal if the controller has not seen the current generation.
-fn not_observed(object: &ObjectView) -> Option<Signal> {
+pub(super) fn not_observed(object: &ObjectView) -> Option<Signal> {
     let lags = match observed_generation(object) {
         Some(seen) => seen < object.generation,
         None => object.status != StatusShape::Filled,
@@ -312,7 +312,7 @@ fn met_or_zero(object: &ObjectView, path: &str, wanted: i64) -> Signal {
 
 /// Returns a signal if the controller cannot create or delete Pods, for example because of a quota.
 /// It keeps trying.
-fn replica_failure(object: &ObjectView) -> Option<Signal> {
+pub(super) fn replica_failure(object: &ObjectView) -> Option<Signal> {
     let failure =
         condition(object, "ReplicaFailure").filter(|c| c.status == ConditionStatus::True)?;
     Some(Signal::new(Verdict::Progressing, Reason::FaultTrue, show(failure)))
@@ -332,7 +332,7 @@ fn failed_pod(object: &ObjectView) -> String {
 }
 
 /// Returns the reasons of all waiting containers, each after its path.
-fn waiting(object: &ObjectView) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn waiting(object: &ObjectView) -> impl Iterator<Item = (&str, &str)> {
     object.facts.iter().filter_map(|fact| match &fact.value {
         FactValue::Text(reason) if fact.path.ends_with(".state.waiting.reason") => {
             Some((fact.path.as_str(), reason.as_str()))
@@ -341,11 +341,11 @@ fn waiting(object: &ObjectView) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-fn condition<'o>(object: &'o ObjectView, name: &str) -> Option<&'o Condition> {
+pub(super) fn condition<'o>(object: &'o ObjectView, name: &str) -> Option<&'o Condition> {
     object.conditions.iter().find(|condition| condition.at.is_empty() && condition.r#type == name)
 }
 
-fn known(object: &ObjectView, path: &str) -> Option<i64> {
+pub(super) fn known(object: &ObjectView, path: &str) -> Option<i64> {
     match object.fact(path) {
         Some(FactValue::Number(number)) => Some(*number),
         _ => None,
@@ -353,7 +353,7 @@ fn known(object: &ObjectView, path: &str) -> Option<i64> {
 }
 
 /// Returns a count; 0 if it is absent, because the controllers leave out zeros.
-fn number(object: &ObjectView, path: &str) -> i64 {
+pub(super) fn number(object: &ObjectView, path: &str) -> i64 {
     number_or(object, path, 0)
 }
 
@@ -361,7 +361,7 @@ fn number_or(object: &ObjectView, path: &str, default: i64) -> i64 {
     known(object, path).unwrap_or(default)
 }
 
-fn text<'o>(object: &'o ObjectView, path: &str) -> Option<&'o str> {
+pub(super) fn text<'o>(object: &'o ObjectView, path: &str) -> Option<&'o str> {
     match object.fact(path) {
         Some(FactValue::Text(text)) if !text.is_empty() => Some(text),
         _ => None,

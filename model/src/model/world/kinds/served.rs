@@ -28,6 +28,8 @@ pub(crate) struct Served {
     /// When the controller began to serve after its last standstill. After a restart, it serves all
     /// objects that wait in any order.
     working_since: Timestamp,
+    /// When it served the last object before that standstill.
+    idle_since: Timestamp,
 }
 
 /// One object that was served.
@@ -51,8 +53,10 @@ impl Served {
         slot: Slot,
         standstill: Span,
     ) {
-        if self.latest.back().is_none_or(|last| now >= last.at.after(standstill)) {
+        let last = self.latest.back().map(|last| last.at);
+        if last.is_none_or(|at| now >= at.after(standstill)) {
             self.working_since = now;
+            self.idle_since = last.unwrap_or_default();
         }
 
         if self.latest.len() >= MAX_SERVED {
@@ -71,6 +75,12 @@ impl Served {
         self.after(since)
             .filter(move |service| service.waited_since > since)
             .map(|service| service.slot)
+    }
+
+    /// Returns since when the controller could have served an object that has waited since `since`. If
+    /// the wait began during the last standstill, that is when the standstill ended.
+    pub(crate) fn served_others_since(&self, since: Timestamp) -> Timestamp {
+        if since >= self.idle_since { since.max(self.working_since) } else { since }
     }
 
     /// Returns when the queue in which an object has waited since `since` last moved, if the object
@@ -112,6 +122,7 @@ impl Served {
     /// Moves all own instants by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         self.working_since = self.working_since.shifted(by_ms);
+        self.idle_since = self.idle_since.shifted(by_ms);
         for service in &mut self.latest {
             service.at = service.at.shifted(by_ms);
             if !service.dated {

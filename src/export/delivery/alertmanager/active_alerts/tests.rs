@@ -150,6 +150,24 @@ fn time(at: Span) -> String {
 }
 
 #[test]
+fn an_alert_about_a_controller_names_its_pod_and_the_namespace() {
+    let mut failing = finding(FindingCode::ReconcileFailing, "", Span::mins(1));
+    failing.subject = Subject::Controller { name: "widget".to_owned() };
+    failing.evidence = Evidence::new().text("instance", "zoo-system/widget-operator-1");
+
+    let alerts = Watched::new().after(Span::ZERO, &[failing]).expect("a posting");
+    let text = |key: &str| alerts[0]["annotations"][key].as_str().unwrap_or_default().to_owned();
+    assert_eq!(
+        text("summary"),
+        "Controller zoo-system/widget failing all its reconciles for 1m (cluster production)"
+    );
+
+    for part in ["Controller in zoo-system: 1 affected.", "\nPod: widget-operator-1\n"] {
+        assert!(text("description").contains(part), "{part}: {alerts:?}");
+    }
+}
+
+#[test]
 fn a_finding_fires_with_the_labels_of_the_rules_and_is_resolved_when_it_clears() {
     let mut active = Watched::new();
     let late = finding(FindingCode::Overdue, "late", Span::mins(1));
@@ -170,7 +188,13 @@ fn a_finding_fires_with_the_labels_of_the_rules_and_is_resolved_when_it_clears()
     assert_eq!(text("summary"), "Widget team-a/late not converged for 1m (cluster production)");
     assert!(alert["annotations"]["runbook_url"].is_null(), "nobody has told loopwatch its URL");
 
-    for part in ["Widget in team-a: 1 affected.", "Longest: late (1m).", "Next: kubectl", "late"] {
+    for part in [
+        "Widget in team-a: 1 affected.",
+        "Longest: late (1m).",
+        "Next: kubectl",
+        "late",
+        "\nRunbook: loopwatch runbook Overdue\n",
+    ] {
         assert!(text("description").contains(part), "{part}: {alert}");
     }
 

@@ -20,11 +20,35 @@ pub(crate) struct Forecast<'a> {
     pub left_out: &'a [LeftOut],
 }
 
+/// Whether something stops the deletion, now or later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Clear,
+    /// Timing decides whether objects stay in deletion.
+    Uncertain,
+    Blocked,
+}
+
 impl Forecast<'_> {
-    /// Whether nothing stops the deletion, now or later.
+    /// Whether nothing can stop the deletion, now or later.
     #[must_use]
     pub(crate) fn is_clear(&self) -> bool {
-        self.prediction.blockers.is_empty() && self.prediction.stranded.is_empty()
+        self.verdict() == Verdict::Clear
+    }
+
+    pub(super) fn verdict(&self) -> Verdict {
+        let Prediction { blockers, lingering, stranded, .. } = self.prediction;
+        let stops = !blockers.is_empty() || !lingering.is_empty() || !stranded.is_empty();
+        match (!stops, self.unsure()) {
+            (false, _) => Verdict::Blocked,
+            (true, 0) => Verdict::Clear,
+            (true, _) => Verdict::Uncertain,
+        }
+    }
+
+    /// The number of objects of which timing decides whether they stay in deletion.
+    pub(super) fn unsure(&self) -> usize {
+        self.prediction.taken.iter().filter(|taken| taken.depends_on_timing).count()
     }
 
     /// Whether loopwatch could not read everything, so that further objects may be affected.

@@ -25,6 +25,8 @@ pub(super) struct ForecastResponse<'a> {
     kept: Vec<KeptShape<'a>>,
     deleted_anyway: Vec<ObjectShape<'a>>,
     blocked_by: Vec<BlockerShape<'a>>,
+    /// Other objects that are being deleted already and stay, although an owner is deleted.
+    lingering: Vec<BlockerShape<'a>>,
     stranded_finalizers: Vec<StrandedShape<'a>>,
     better_order: Vec<StepShape<'a>>,
     shared: Vec<PartShape<'a>>,
@@ -67,6 +69,8 @@ struct BlockerShape<'a> {
     object: ObjectShape<'a>,
     finalizers: &'a [String],
     waits_for: Vec<ObjectShape<'a>>,
+    /// Other reasons for which the object stays.
+    kept_by: &'a [String],
 }
 
 #[derive(Debug, Serialize)]
@@ -111,6 +115,7 @@ impl<'a> ForecastResponse<'a> {
             kept: prediction.kept.iter().map(|kept| shapes.kept(kept)).collect(),
             deleted_anyway: shapes.objects(&prediction.anyway),
             blocked_by: prediction.blockers.iter().map(|it| shapes.blocker(it)).collect(),
+            lingering: prediction.lingering.iter().map(|it| shapes.blocker(it)).collect(),
             stranded_finalizers: prediction.stranded.iter().map(|it| shapes.stranded(it)).collect(),
             better_order: prediction.steps.iter().map(step).collect(),
             shared: forecast.shared.iter().map(PartShape::of).collect(),
@@ -162,6 +167,7 @@ impl<'a> Shapes<'a> {
             object: self.object(blocker.node),
             finalizers: &blocker.finalizers,
             waits_for: self.objects(&blocker.waits_for),
+            kept_by: &self.0.node(blocker.node).kept_by,
         }
     }
 

@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use loopwatch_model::cascade::{Blocker, Cascade, Claim, Kept, NodeId, Reason, Step, Stranded};
-use loopwatch_model::observation::LeftOut;
+use loopwatch_model::cascade::{
+    Blocker, Cascade, Claim, Kept, KindFacts, Node, NodeId, Reason, Step, Stranded,
+};
+use loopwatch_model::observation::{LeftOut, with_group};
 
 use super::context::Forecast;
 use crate::export::presentation::report::document::{IN_JSON, Item, List, More, SHOWN};
@@ -24,24 +26,38 @@ const PARTS: usize = 100;
 /// Maximum number of names in one command.
 const NAMES_IN_COMMAND: usize = 12;
 
-/// All sections that have items.
-pub(super) fn all(forecast: &Forecast<'_>) -> Vec<Section> {
+/// What stops the deletion, now or later.
+pub(super) fn obstacles(forecast: &Forecast<'_>) -> Vec<Section> {
     let prediction = forecast.prediction;
     let mut blockers: Vec<&Blocker> = prediction.blockers.iter().collect();
     blockers.sort_by_key(|blocker| blocker.finalizers.is_empty()); // the causes come first
 
-    let anyway = match prediction.anyway.as_slice() {
-        [] => Vec::new(),
-        ids => vec![objects(forecast, ids)],
-    };
-    let mut sections = vec![
+    with_items([
         section("Blocked by", "", &blockers, |blocker| blocked(forecast, blocker).into()),
+        section(
+            "Being deleted already",
+            "These objects stay in deletion. This deletion neither waits for them nor removes them. \
+             The deletion of their dependents begins only after they are gone.",
+            &prediction.lingering,
+            |blocker| waiting(forecast, blocker, "").into(),
+        ),
         section(
             "Finalizers without a controller",
             "After the deletion, nothing removes these finalizers. Their objects can then no longer be deleted.",
             &prediction.stranded,
             |stranded| stranded_item(forecast, stranded).into(),
         ),
+    ])
+}
+
+/// The objects that stay, and those that go in any case.
+pub(super) fn dependents(forecast: &Forecast<'_>) -> Vec<Section> {
+    let anyway = match forecast.prediction.anyway.as_slice() {
+        [] => Vec::new(),
+        ids => vec![objects(forecast, ids)],
+    };
+
+    with_items([
         section("Dependents that stay", "", &kept_groups(forecast), |kept| {
             kept_item(forecast, kept).into()
         }),
@@ -55,24 +71,31 @@ pub(super) fn all(forecast: &Forecast<'_>) -> Vec<Section> {
         section("Parts of the installation that stay", "", forecast.shared, |left_out| {
             left_out_item(left_out).into()
         }),
-    ];
+    ])
+}
 
-    let steps = &prediction.steps;
-    let steps = steps.iter().map(|step| step_item(forecast, step)).collect();
-    sections.push(Section {
-        title: "Better order",
-        lead: "",
-        list: List { is_numbered: true, items: steps, ..List::default() },
-    });
-    sections.push(section(
-        "Not visible to loopwatch",
-        "The deletion may take objects of these kinds, too.",
-        &by_reason(forecast.left_out),
-        |(why, parts)| hidden_item(why, parts).into(),
-    ));
+/// What to do, and what the prediction cannot know.
+pub(super) fn advice(forecast: &Forecast<'_>) -> Vec<Section> {
+    let steps = forecast.prediction.steps.iter();
+    let steps = steps.map(|step| step_item(forecast, step)).collect();
 
-    sections.retain(|section| !section.list.items.is_empty());
-    sections
+    with_items([
+        Section {
+            title: "Better order",
+            lead: "",
+            list: List { is_numbered: true, items: steps, ..List::default() },
+        },
+        section(
+            "Not visible to loopwatch",
+            "The deletion may take objects of these kinds, too.",
+            &by_reason(forecast.left_out),
+            |(why, parts)| hidden_item(why, parts).into(),
+        ),
+    ])
+}
+
+fn with_items<const N: usize>(sections: [Section; N]) -> Vec<Section> {
+    sections.into_iter().filter(|section| !section.list.items.is_empty()).collect()
 }
 
 /// The commands of a step.
@@ -80,7 +103,9 @@ pub(super) fn commands(forecast: &Forecast<'_>, step: &Step) -> Vec<String> {
     match step {
         Step::Delete(nodes) => delete_command(forecast, nodes, "").into_iter().collect(),
         Step::Definitions(nodes) => delete_command(forecast, nodes, "").into_iter().collect(),
-        Step::Wait(_) => Vec::new(),
+        Step::Wait(nodes) => {
+            nodes.iter().take(NAMES).filter_map(|node| explain_command(forecast, *node)).collect()
+        }
         Step::Targets => {
             let is_definition =
                 |id: &NodeId| forecast.graph.node(*id).kind == "CustomResourceDefinition";
@@ -109,6 +134,12 @@ fn section<T>(
 }
 
 fn blocked(forecast: &Forecast<'_>, blocker: &Blocker) -> String {
+    let already = forecast.graph.node(blocker.node).deleting;
+    waiting(forecast, blocker, if already { "is being deleted already and " } else { "" })
+}
+
+/// The object, and why it stays in deletion.
+fn waiting(forecast: &Forecast<'_>, blocker: &Blocker, already: &str) -> String {
     let object = forecast.name(blocker.node).in_full();
     let stranded = |finalizer: &String| {
         forecast.prediction.stranded.iter().any(|other| other.finalizer == *finalizer)
@@ -125,11 +156,13 @@ fn blocked(forecast: &Forecast<'_>, blocker: &Blocker) -> String {
         });
 
     let mut causes: Vec<String> = finalizers.collect();
+    let reasons = forecast.graph.node(blocker.node).kept_by.iter();
+    causes.extend(reasons.take(NAMES).map(|reason| format!("stays because {reason}")));
     if !blocker.waits_for.is_empty() {
         causes.push(format!("waits for {}", objects(forecast, &blocker.waits_for)));
     }
 
-    format!("{object} {}", causes.join(" and "))
+    format!("{object} {already}{}", causes.join(" and "))
 }
 
 fn stranded_item(forecast: &Forecast<'_>, stranded: &Stranded) -> String {
@@ -249,26 +282,16 @@ fn objects(forecast: &Forecast<'_>, ids: &[NodeId]) -> String {
 fn delete_command(forecast: &Forecast<'_>, ids: &[NodeId], flag: &str) -> Option<String> {
     let first = forecast.graph.node(*ids.first()?);
     let facts = forecast.graph.kind(&first.group, &first.kind)?;
-    let dot = if facts.group.is_empty() { "" } else { "." };
-    let resource = format!("{}{dot}{}", facts.resource, facts.group);
+    let resource = resource(facts);
     let nodes = || ids.iter().map(|id| forecast.graph.node(*id));
 
-    // RBAC accepts a name such as `--all`.
-    let is_plain = |name: &str| {
-        !name.starts_with('-')
-            && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
-    };
     if ids.len() <= NAMES_IN_COMMAND
         && nodes().all(|node| node.namespace == first.namespace && is_plain(&node.name))
     {
         let names: Vec<&str> = nodes().map(|node| node.name.as_str()).collect();
-        let within = if first.namespace.is_empty() {
-            String::new()
-        } else {
-            format!(" -n {}", first.namespace)
-        };
+        let (names, within) = (names.join(" "), within(first));
 
-        return Some(format!("kubectl delete {resource} {}{within}{flag}", names.join(" ")));
+        return Some(format!("kubectl delete {resource} {names}{within}{flag}"));
     }
 
     let of_kind = forecast.graph.ids().filter(|id| {
@@ -283,4 +306,28 @@ fn delete_command(forecast: &Forecast<'_>, ids: &[NodeId], flag: &str) -> Option
             if facts.namespaced { " -A" } else { "" }
         )
     })
+}
+
+/// The command that shows which controller has to act on an object.
+fn explain_command(forecast: &Forecast<'_>, id: NodeId) -> Option<String> {
+    let node = forecast.graph.node(id);
+    let facts = forecast.graph.kind(&node.group, &node.kind)?;
+    let command = || format!("loopwatch explain {} {}{}", resource(facts), node.name, within(node));
+    is_plain(&node.name).then(command)
+}
+
+/// The resource with its group, for kubectl.
+fn resource(KindFacts { group, resource, .. }: &KindFacts) -> String {
+    with_group(resource, group)
+}
+
+/// Whether a name needs no quoting and is no flag. RBAC accepts a name such as `--all`.
+fn is_plain(name: &str) -> bool {
+    !name.starts_with('-') && name.chars().all(|c| c.is_ascii_alphanumeric() || "-._:".contains(c))
+}
+
+/// The flag that names the namespace of an object, if it is in one.
+fn within(node: &Node) -> String {
+    let flag = || format!(" -n {}", node.namespace);
+    if node.namespace.is_empty() { String::new() } else { flag() }
 }

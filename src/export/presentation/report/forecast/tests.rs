@@ -1,4 +1,6 @@
-use loopwatch_model::cascade::{Cascade, Graph, KindFacts, Node, Operator, Request};
+use loopwatch_model::cascade::{
+    Cascade, Graph, KindFacts, Node, Operator, Prediction, Request, Taken,
+};
 use loopwatch_model::observation::{LeftOut, OwnerReference};
 
 use super::*;
@@ -182,6 +184,67 @@ fn the_forecast_of_an_uninstallation_matches_its_golden_file() {
     };
 
     golden::check("tests/golden/what-if-uninstall.txt", &forecast.text(PLAIN));
+}
+
+#[test]
+fn a_deletion_that_timing_may_stop_is_not_clear() {
+    let graph = Graph::new(shop(), kinds(), Vec::new());
+    let web = graph.find("example.io", "Widget", "shop", "web").expect("the widget");
+    let request =
+        Request { targets: vec![web], cascade: Cascade::Foreground, ..Request::default() };
+    let taken = Taken { node: web, because: None, fate: Fate::Removed, depends_on_timing: true };
+    let prediction = Prediction { taken: vec![taken], ..Prediction::default() };
+    let forecast = Forecast {
+        graph: &graph,
+        request: &request,
+        prediction: &prediction,
+        operator: None,
+        shared: &[],
+        left_out: &[],
+    };
+
+    let text = forecast.text(PLAIN);
+    assert!(text.starts_with("UNCERTAIN  "), "{text}");
+    assert!(text.contains("(may be left in deletion)"), "{text}");
+    assert!(!forecast.is_clear() && forecast.json().contains("\"clear\":false"));
+}
+
+#[test]
+fn a_dependent_that_hangs_already_is_not_clear() {
+    let nodes = || {
+        let web = node(WIDGET, "shop", "web", &[]);
+        let mut cache = node(WIDGET, "shop", "cache", &[&web]);
+        (cache.deleting, cache.finalizers) = (true, vec!["example.io/cleanup".to_owned()]);
+        vec![web, cache]
+    };
+    let text = |cascade| report(nodes(), cascade, &[], Some(Style { width: 400, ..PLAIN }));
+
+    let background = text(Cascade::Background);
+    assert!(
+        background.starts_with(
+            "BLOCKED  deleting Widget.example.io shop/web with --cascade=background deletes 1 object\n         \
+             1 other object is being deleted already and stays in deletion\n"
+        ),
+        "{background}"
+    );
+    assert!(
+        background.contains(
+            "Being deleted already\n  These objects stay in deletion. This deletion neither waits for them"
+        ),
+        "{background}"
+    );
+    assert!(background.contains("$ loopwatch explain widgets.example.io cache -n shop\n"));
+
+    let foreground = text(Cascade::Foreground);
+    assert!(
+        foreground.contains(
+            "Widget.example.io shop/cache is being deleted already and waits until the controller of \
+             example.io removes the finalizer example.io/cleanup\n"
+        ) && foreground.contains("Widget.example.io shop/web waits for Widget.example.io shop/cache\n"),
+        "{foreground}"
+    );
+    assert!(!foreground.contains("neither waits"), "{foreground}");
+    assert!(report(nodes(), Cascade::Background, &[], None).contains("\"lingering\":[{"));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! An Event in either of its forms, `events.k8s.io/v1` and the older `v1`. Its writer chose all
 //! texts in it.
 
-use loopwatch_model::observation::{EventView, MAX_EVENT_MESSAGE, ObjectKey};
+use loopwatch_model::observation::{EventView, FailedCall, MAX_EVENT_MESSAGE, ObjectKey};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
@@ -137,6 +137,7 @@ impl EventDocument {
             about: ObjectKey { namespace: regarding.namespace, name: regarding.name },
             r#type: readable(&r#type, MAX_WORD),
             reason: readable(&reason, MAX_WORD),
+            failed_call: FailedCall::read(&note).map(Box::new),
             message: readable(&note, MAX_EVENT_MESSAGE),
             reporter: readable(&reporter, MAX_WORD),
             count,

@@ -1,6 +1,8 @@
 use std::time::Duration;
 
-use loopwatch_model::observation::{MAX_EVENT_MESSAGE, Role, Scope, StatusSchema, Why};
+use loopwatch_model::observation::{
+    CallFailure, CalledWebhook, MAX_EVENT_MESSAGE, Role, Scope, StatusSchema, Why,
+};
 use serde_json::{Value, json};
 
 use super::*;
@@ -369,4 +371,21 @@ fn an_event_about_a_name_that_no_object_can_have_is_not_kept() {
 
         assert_eq!((version.as_str(), out.len()), ("7", expected));
     }
+}
+
+#[test]
+fn a_failed_call_is_read_from_the_whole_message() {
+    let mut sink = sink(&EventTally::default());
+    let padding = "x".repeat(MAX_EVENT_MESSAGE);
+    let mut json: Value = serde_json::from_slice(&event("a", AFTER, json!(1))).expect("an Event");
+    json["message"] = json!(format!(
+        r#"{padding} failed calling webhook "v.example.io": context deadline exceeded"#
+    ));
+    let mut out = Vec::new();
+    sink.applied(json.to_string().as_bytes(), &mut out).expect("an Event");
+
+    let Some(Observation::EventSeen { event, .. }) = out.pop() else { panic!("{out:?}") };
+    let call = event.failed_call.as_deref().expect("a failed call");
+    assert_eq!(call.webhook, CalledWebhook::Admission("v.example.io".to_owned()));
+    assert_eq!(call.cause, CallFailure::Timeout);
 }

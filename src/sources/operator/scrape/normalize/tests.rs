@@ -561,6 +561,33 @@ fn too_many_controllers_and_codes_are_left_out() {
 }
 
 #[test]
+fn accepted_requests_that_write_are_counted_by_method() {
+    let of = |code: &str, method: &str, host: &str, count: u32| {
+        format!(
+            "rest_client_requests_total{{code=\"{code}\",host=\"{host}\",method=\"{method}\"}} {count}\n"
+        )
+    };
+    let text = of("200", "GET", "10.96.0.1:443", 50)
+        + &of("200", "PUT", "10.96.0.1:443", 4)
+        + &of("409", "PUT", "10.96.0.1:443", 3)
+        + &of("201", "POST", "10.96.0.1:443", 2)
+        + &of("200", "PUT", "far.example.com:6443", 8)
+        + &of("200", "BREW", "10.96.0.1:443", 1)
+        + "rest_client_requests_total{code=\"200\",method=\"PATCH\"} -3\n";
+    let writes = |home| {
+        let (mut parser, mut normalizer) =
+            (TextParser::new(LIMITS, false), Normalizer { home, ..Normalizer::new() });
+        parser.push(text.as_bytes(), &mut normalizer).expect("metrics");
+        parser.finish(&mut normalizer).expect("metrics");
+
+        normalizer.view().writes
+    };
+
+    assert_eq!(writes(Some("10.96.0.1:443")), [code("POST", 2), code("PUT", 4)]);
+    assert_eq!(writes(None), [code("POST", 2), code("PUT", 12)]);
+}
+
+#[test]
 fn requests_to_other_clusters_do_not_count() {
     let text = "rest_client_requests_total{code=\"200\",host=\"10.96.0.1:443\",method=\"GET\"} 5\n\
          rest_client_requests_total{code=\"200\",host=\"10.96.0.1:443\",method=\"PUT\"} 2\n\

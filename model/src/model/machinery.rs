@@ -1,0 +1,7 @@
+//! The machinery around the API that the operator depends on: the definitions of its kinds, and the
+//! webhooks that the API server calls for its objects.
+
+pub(crate) mod definitions;
+mod reports; // who says that calls of a webhook fail
+mod verdict; // whether they do
+pub(crate) mod webhooks;

@@ -1,0 +1,284 @@
+//! Who says that calls of a webhook fail: the statuses of objects, the watches of loopwatch, and
+//! Kubernetes Events.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::model::world::World;
+use crate::model::world::field_managers;
+use crate::model::world::limits::{Limit, MAX_FAILED_CALLS};
+use crate::model::world::store::Slot;
+use crate::observation::{
+    CalledWebhook, Condition, EventView, FactValue, FailedCall, ObjectView, StatusSchema, WatchId,
+};
+use crate::time::{Span, Timestamp};
+
+/// All reports.
+#[derive(Debug, Default)]
+pub(super) struct Reports {
+    /// Those in the statuses of objects; at most [`MAX_FAILED_CALLS`] objects.
+    of_objects: BTreeMap<Slot, Vec<ObjectReport>>,
+    /// The objects that report each webhook; at most [`MAX_REPORTERS`] for each.
+    reporters: BTreeMap<CalledWebhook, BTreeSet<Slot>>,
+    of_watches: BTreeMap<WatchId, Report>,
+    /// Those in Events, at most [`MAX_EVENT_WEBHOOKS`] webhooks.
+    of_events: BTreeMap<CalledWebhook, EventReport>,
+    /// The webhooks whose reports have changed.
+    changed: BTreeSet<CalledWebhook>,
+}
+
+/// A report, with its beginning.
+#[derive(Clone, Debug)]
+pub(super) struct Report {
+    pub(super) call: FailedCall,
+    pub(super) since: Timestamp,
+}
+
+/// A report in the status of an object.
+#[derive(Clone, Debug)]
+pub(super) struct ObjectReport {
+    pub(super) report: Report,
+    /// Whether a controller wrote it, not somebody who may write the object.
+    pub(super) is_trusted: bool,
+}
+
+/// A report in Events.
+#[derive(Debug)]
+pub(super) struct EventReport {
+    pub(super) report: Report,
+    pub(super) last: Timestamp,
+    /// The namespace of the Event that introduced the webhook.
+    namespace: String,
+}
+
+/// The maximum number of webhooks in the reports of one object.
+const MAX_PER_OBJECT: usize = 4;
+
+/// The maximum number of objects that report one webhook. More say nothing new.
+const MAX_REPORTERS: usize = 64;
+
+/// The maximum number of webhooks that only Events name. Anybody may write Events, so those of one
+/// namespace introduce at most half of them.
+const MAX_EVENT_WEBHOOKS: usize = 16;
+
+/// How long an Event counts. The API server repeats none for longer while the failure lasts.
+const EVENTS_FOR: Span = Span::mins(5);
+
+/// A condition that is older than this may have changed for another reason.
+const RECENT: Span = Span::mins(2);
+
+impl Reports {
+    pub(super) fn is_empty(&self) -> bool {
+        self.of_objects.is_empty()
+            && self.of_watches.is_empty()
+            && self.of_events.is_empty()
+            && self.changed.is_empty()
+    }
+
+    /// Returns all webhooks that somebody reports.
+    pub(super) fn webhooks(&self) -> BTreeSet<CalledWebhook> {
+        let of_watches = self.of_watches.values().map(|report| &report.call.webhook);
+        self.reporters.keys().chain(of_watches).chain(self.of_events.keys()).cloned().collect()
+    }
+
+    /// Removes and returns the webhooks whose reports have changed, or that this object reports.
+    pub(super) fn take_changed(&mut self, slot: Slot) -> BTreeSet<CalledWebhook> {
+        let mut changed = self.take_all_changed();
+        let own = self.of_objects.get(&slot).into_iter().flatten();
+        changed.extend(own.map(|own| own.report.call.webhook.clone()));
+        changed
+    }
+
+    pub(super) fn take_all_changed(&mut self) -> BTreeSet<CalledWebhook> {
+        std::mem::take(&mut self.changed)
+    }
+
+    /// Takes the status of an object. `is_live` tells whether it has just changed.
+    pub(super) fn note_object(
+        &mut self,
+        world: &mut World,
+        slot: Slot,
+        view: &ObjectView,
+        is_live: bool,
+    ) {
+        let calls = failed_calls(view);
+        if calls.is_empty() && !self.of_objects.contains_key(&slot) {
+            return;
+        }
+
+        let earlier = self.forget_object(slot);
+        if calls.is_empty() {
+            return;
+        }
+        if self.of_objects.len() >= MAX_FAILED_CALLS {
+            return world.count_dropped(Limit::FailedCalls);
+        }
+
+        let is_trusted = is_trusted(world, slot, view);
+        let mut reports: Vec<ObjectReport> = Vec::new();
+        for (call, changed) in calls {
+            let is_same = |known: &&ObjectReport| known.report.call.webhook == call.webhook;
+            let is_known = reports.iter().any(|known| is_same(&known));
+            if is_known || reports.len() >= MAX_PER_OBJECT || !self.add(&call.webhook, slot) {
+                continue;
+            }
+
+            let changed = changed.filter(|at| *at <= world.now);
+            let changed = changed.filter(|at| !is_live || world.now.since(*at) <= RECENT);
+            let known = earlier.iter().find(is_same).map(|known| known.report.since);
+            let since = known.or(changed).unwrap_or(world.now);
+            reports.push(ObjectReport { report: Report { call, since }, is_trusted });
+        }
+
+        if !reports.is_empty() {
+            self.of_objects.insert(slot, reports);
+        }
+    }
+
+    /// Adds an object to those that report a webhook, unless there are enough.
+    fn add(&mut self, webhook: &CalledWebhook, slot: Slot) -> bool {
+        let reporters = self.reporters.entry(webhook.clone()).or_default();
+        let has_room = reporters.len() < MAX_REPORTERS;
+        if has_room {
+            reporters.insert(slot);
+            self.changed.insert(webhook.clone());
+        }
+
+        has_room
+    }
+
+    /// Forgets what an object reports, and returns it.
+    pub(super) fn forget_object(&mut self, slot: Slot) -> Vec<ObjectReport> {
+        let reports = self.of_objects.remove(&slot).unwrap_or_default();
+        for ObjectReport { report, .. } in &reports {
+            let webhook = &report.call.webhook;
+            self.changed.insert(webhook.clone());
+            if let Some(reporters) = self.reporters.get_mut(webhook) {
+                reporters.remove(&slot);
+                if reporters.is_empty() {
+                    self.reporters.remove(webhook);
+                }
+            }
+        }
+
+        reports
+    }
+
+    /// Takes the failure of a watch. `None` means that it fails for another reason, or no longer.
+    pub(super) fn note_watch(&mut self, now: Timestamp, id: &WatchId, call: Option<FailedCall>) {
+        let known = self.of_watches.remove(id);
+        self.changed.extend(known.iter().map(|known| known.call.webhook.clone()));
+        let Some(call) = call else { return };
+
+        let is_same = |known: &Report| known.call.webhook == call.webhook;
+        let since = known.filter(is_same).map_or(now, |known| known.since);
+        self.changed.insert(call.webhook.clone());
+        self.of_watches.insert(id.clone(), Report { call, since });
+    }
+
+    /// Takes an Event.
+    pub(super) fn note_event(&mut self, now: Timestamp, event: &EventView) {
+        let at = event.at.map_or(now, |at| at.min(now));
+        let call = FailedCall::known_or_read(event.failed_call.as_deref(), &event.message);
+        let Some(call) = call.filter(|_| now.since(at) < EVENTS_FOR) else { return };
+
+        let namespace = &event.about.namespace;
+        let known = self.of_events.get_mut(&call.webhook);
+        if let Some(known) = known {
+            known.last = known.last.max(at);
+            known.report.call = call.clone();
+        } else if self.may_introduce(namespace) {
+            let report = Report { call: call.clone(), since: at };
+            let event = EventReport { report, last: at, namespace: namespace.clone() };
+            self.of_events.insert(call.webhook.clone(), event);
+        }
+
+        self.changed.insert(call.webhook);
+    }
+
+    fn may_introduce(&self, namespace: &str) -> bool {
+        let of_namespace = self.of_events.values().filter(|event| event.namespace == namespace);
+        self.of_events.len() < MAX_EVENT_WEBHOOKS && of_namespace.count() < MAX_EVENT_WEBHOOKS / 2
+    }
+
+    /// Forgets Events that are too old, and watches that have ended.
+    pub(super) fn forget_old(&mut self, world: &World) {
+        let is_old = |event: &EventReport| world.now.since(event.last) >= EVENTS_FOR;
+        let has_ended = |id: &WatchId| {
+            world.find_watch(id).is_none_or(|number| !world.watches[number as usize].active)
+        };
+
+        let changed = &mut self.changed;
+        self.of_events.retain(|webhook, event| {
+            let keeps = !is_old(event);
+            changed.extend((!keeps).then(|| webhook.clone()));
+            keeps
+        });
+        self.of_watches.retain(|id, report| {
+            let keeps = !has_ended(id);
+            changed.extend((!keeps).then(|| report.call.webhook.clone()));
+            keeps
+        });
+    }
+
+    /// Returns the reports of objects about a webhook.
+    pub(super) fn of_objects(
+        &self,
+        webhook: &CalledWebhook,
+    ) -> impl Iterator<Item = (Slot, &ObjectReport)> {
+        let slots = self.reporters.get(webhook).into_iter().flatten();
+        slots.filter_map(move |slot| {
+            let reports = self.of_objects.get(slot)?;
+            let report = reports.iter().find(|it| it.report.call.webhook == *webhook)?;
+            Some((*slot, report))
+        })
+    }
+
+    /// Returns the report of watches about a webhook.
+    pub(super) fn of_watch(&self, webhook: &CalledWebhook) -> Option<&Report> {
+        let reports = self.of_watches.values().filter(|report| report.call.webhook == *webhook);
+        reports.min_by_key(|report| report.since)
+    }
+
+    pub(super) fn of_events(&self, webhook: &CalledWebhook) -> Option<&EventReport> {
+        self.of_events.get(webhook)
+    }
+
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let of_objects = self.of_objects.values_mut().flatten().map(|it| &mut it.report);
+        let of_events = self.of_events.values_mut();
+        let of_events = of_events.flat_map(|it| [&mut it.report.since, &mut it.last]);
+        let reports = of_objects.chain(self.of_watches.values_mut());
+        let instants = reports.map(|report| &mut report.since).chain(of_events);
+        instants.for_each(|at| *at = at.shifted(by_ms));
+    }
+}
+
+/// Returns the failed calls that the status of an object reports, with the times of the conditions.
+fn failed_calls(view: &ObjectView) -> Vec<(FailedCall, Option<Timestamp>)> {
+    let of_condition = |condition: &Condition| {
+        let known = condition.failed_call.as_deref();
+        Some((FailedCall::known_or_read(known, &condition.message)?, condition.changed))
+    };
+    let of_conditions = view.conditions.iter().filter_map(of_condition);
+
+    let facts = view.facts.iter().filter_map(|fact| match &fact.value {
+        FactValue::Text(text) => Some(text.as_str()),
+        FactValue::Flag(_) | FactValue::Number(_) => None,
+    });
+    let attempts = view.attempts.iter().map(|attempts| attempts.error.as_str());
+    let of_texts = facts.chain(attempts).filter_map(FailedCall::read);
+
+    of_conditions.chain(of_texts.map(|call| (call, None))).collect()
+}
+
+/// Returns whether only a controller can have written the status: whoever may write the object cannot
+/// write its status, and it was no person who wrote it last.
+fn is_trusted(world: &World, slot: Slot, view: &ObjectView) -> bool {
+    let Some(record) = world.store.get(slot) else { return false };
+    let kind = world.kind_of(record.watch);
+    let writer = field_managers::status_writer(view);
+    let is_of_person = writer.is_some_and(|writer| field_managers::is_of_person(&writer.name));
+
+    kind.status != StatusSchema::InBody && !kind.suspected && !is_of_person
+}

@@ -1,0 +1,230 @@
+//! Whether calls of a webhook fail, according to the reports about it.
+
+use crate::finding::{Evidence, FindingCode, Subject, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::machinery::reports::{Report, Reports};
+use crate::model::operator::Operator;
+use crate::model::status::reading::Verdict;
+use crate::model::world::kinds::Kind;
+use crate::model::world::store::Slot;
+use crate::model::world::{World, subjects};
+use crate::observation::{CallFailure, CalledWebhook, OperatorView, PodView, SourceId};
+use crate::time::{Span, Timestamp};
+
+/// The reports about one webhook, by their weight.
+struct Case<'a> {
+    webhook: &'a CalledWebhook,
+    /// The objects whose status reports it, as their controllers wrote it.
+    objects: Vec<(Slot, &'a Report)>,
+    /// The same for statuses that others may write.
+    doubtful: Vec<&'a Report>,
+    /// The failure of a watch of loopwatch.
+    watch: Option<&'a Report>,
+    events: Option<&'a Report>,
+}
+
+/// How much longer the calls of a webhook of an operator that starts may fail.
+const STARTS_WITHIN: Span = Span::secs(100);
+
+/// How long a new Pod counts as starting.
+const YOUNG: Span = Span::mins(2);
+
+/// How much longer the calls must fail if only one object reports it.
+const ALONE: i64 = 3;
+
+/// The maximum number of objects that the evidence names.
+const EXAMPLES: usize = 3;
+
+/// Returns the finding about a webhook, and its subject; `None` if loopwatch does not know the kind
+/// that the webhook converts.
+pub(super) fn subject(world: &World, webhook: &CalledWebhook) -> Option<(FindingCode, Subject)> {
+    Some(match webhook {
+        CalledWebhook::Admission(name) => {
+            (FindingCode::WebhookUnavailable, Subject::Webhook { name: name.clone() })
+        }
+        CalledWebhook::Conversion { group, kind } => {
+            let Kind { resource, .. } = &world.kinds[world.number_of_kind(group, kind)? as usize];
+            let name = format!("{resource}.{group}");
+            (FindingCode::ConversionFailing, Subject::Definition { name })
+        }
+    })
+}
+
+/// Returns the problem of a webhook, if anybody reports one. While a confirmed finding about it is open,
+/// one report is enough.
+pub(super) fn detect(
+    world: &World,
+    operator: &Operator,
+    reports: &Reports,
+    webhook: &CalledWebhook,
+    is_open: bool,
+) -> Option<Detection> {
+    let case = Case::of(world, reports, webhook);
+    let after = world.settings.webhook_down_after;
+    let wait = Span(after.0.saturating_add(patience(world, operator, case.service()).0));
+    let alone = if is_open { Span::ZERO } else { Span(after.0.saturating_mul(ALONE - 1)) };
+    let proof = case.proof(alone, wait);
+    let doubt = case.doubt(wait);
+
+    let is_proven = proof.is_some_and(|(_, due)| due <= world.now);
+    let doubt = doubt.filter(|_| !is_proven);
+    let (since, due) = match (proof, doubt) {
+        (Some(proof), Some(doubt)) => (proof.0.min(doubt.0), proof.1.min(doubt.1)),
+        (proof, doubt) => proof.or(doubt)?,
+    };
+
+    let (code, _) = subject(world, webhook)?;
+    let is_foreign = is_foreign(operator, case.service());
+    let detection = Detection::new(world.now, code, since, due, || case.evidence(world));
+    Some(
+        detection
+            .affecting(case.affects(world))
+            .foreign_if(is_foreign)
+            .suspected_if(!is_proven)
+            .aside_if(!is_proven),
+    )
+}
+
+impl<'a> Case<'a> {
+    fn of(world: &World, reports: &'a Reports, webhook: &'a CalledWebhook) -> Self {
+        let hurt = || reports.of_objects(webhook).filter(|(slot, _)| is_hurt(world, *slot));
+        let trusted = hurt().filter(|(_, it)| it.is_trusted);
+        let doubtful = hurt().filter(|(_, it)| !it.is_trusted);
+        Self {
+            webhook,
+            objects: trusted.map(|(slot, it)| (slot, &it.report)).collect(),
+            doubtful: doubtful.map(|(_, it)| &it.report).collect(),
+            watch: reports.of_watch(webhook),
+            events: reports
+                .of_events(webhook)
+                .filter(|it| it.last.since(it.report.since) >= world.settings.webhook_down_after)
+                .map(|it| &it.report),
+        }
+    }
+
+    /// Returns since when the failure is proven, and when it becomes a finding. One object may have
+    /// kept an old status, so it needs more time.
+    fn proof(&self, alone: Span, wait: Span) -> Option<(Timestamp, Timestamp)> {
+        let mut begun: Vec<Timestamp> = self.objects.iter().map(|(_, it)| it.since).collect();
+        begun.sort_unstable();
+        let first = begun.first().map(|first| (*first, first.after(wait).after(alone)));
+        let second = begun.get(1).map(|second| (begun[0], begun[0].after(wait).max(*second)));
+        let watch = self.watch.map(|watch| (watch.since, watch.since.after(wait)));
+
+        earliest([first, second, watch])
+    }
+
+    /// Returns since when somebody says so who may be wrong, and when that becomes a finding.
+    fn doubt(&self, wait: Span) -> Option<(Timestamp, Timestamp)> {
+        let doubtful = self.doubtful.iter().copied().chain(self.events);
+        let since = doubtful.map(|report| report.since).min();
+        since.map(|since| (since, since.after(wait)))
+    }
+
+    fn reports(&self) -> impl Iterator<Item = &'a Report> {
+        let objects = self.objects.iter().map(|(_, report)| *report);
+        self.watch
+            .into_iter()
+            .chain(objects)
+            .chain(self.doubtful.iter().copied())
+            .chain(self.events)
+    }
+
+    /// Returns the Service, as `namespace/name`; empty if nobody names one.
+    fn service(&self) -> &'a str {
+        let mut services = self.reports().map(|report| report.call.service.as_str());
+        services.find(|service| !service.is_empty()).unwrap_or_default()
+    }
+
+    fn evidence(&self, world: &World) -> Evidence {
+        let objects = self.objects.len() + self.doubtful.len();
+        let seen_in = [
+            (self.watch.is_some(), "watch of loopwatch"),
+            (objects > 0, "status"),
+            (self.events.is_some(), "Events"),
+        ];
+        let seen_in = seen_in.into_iter().filter(|(is_seen, _)| *is_seen);
+        let causes = self.reports().map(|report| report.call.cause);
+        let cause = causes.into_iter().find(|cause| *cause != CallFailure::Other);
+        let examples = self.objects.iter().take(EXAMPLES);
+
+        Evidence::new()
+            .text("service", self.service())
+            .text("cause", cause.map_or("", CallFailure::as_str))
+            .names("seen_in", seen_in.map(|(_, place)| place.to_owned()).collect())
+            .with_some("objects", (objects > 0).then(|| Value::count(objects)))
+            .names("examples", examples.map(|(slot, _)| world.subject(*slot).to_string()).collect())
+    }
+
+    /// Returns the kinds that depend on the webhook: those of the objects and of their owners, or the
+    /// one that it converts, with the watches of that.
+    fn affects(&self, world: &World) -> Vec<Subject> {
+        let mut affects: Vec<Subject> = Vec::new();
+        let mut add = |kind: Option<Subject>| {
+            let new = kind.filter(|kind| !affects.contains(kind));
+            affects.extend(new);
+        };
+
+        for (slot, _) in &self.objects {
+            add(world.subject(*slot).whole_kind());
+            let owners = world.owners_of(*slot).iter();
+            let owners = owners.filter_map(|owner| world.find_uid(owner.uid()));
+            owners.for_each(|owner| add(world.subject(owner).whole_kind()));
+        }
+
+        if let CalledWebhook::Conversion { group, kind } = self.webhook {
+            add(Some(Subject::Kind { group: group.clone(), kind: kind.clone() }));
+            let watches = world.watches_of(group, kind);
+            let source = |id| subjects::source(&SourceId::Watch(id));
+            watches.for_each(|(_, watch)| add(Some(source(watch.id.clone()))));
+        }
+
+        affects
+    }
+}
+
+/// Returns whether an object waits for something. One that has recovered may still have the message.
+fn is_hurt(world: &World, slot: Slot) -> bool {
+    world.store.get(slot).is_some_and(|record| {
+        let is_done =
+            matches!(record.verdict, Verdict::Converged | Verdict::Finished | Verdict::Suspended);
+        !is_done || record.deletion().is_some()
+    })
+}
+
+/// Returns how much longer the calls may fail, because the operator that answers them starts or is
+/// replaced.
+fn patience(world: &World, operator: &Operator, service: &str) -> Span {
+    let own = operator.view.as_ref().filter(|_| !is_foreign(operator, service));
+    let starts = own.is_some_and(|view| is_starting(world, view));
+    if starts { STARTS_WITHIN } else { Span::ZERO }
+}
+
+/// Returns whether the operator starts, is replaced, or does not run at all: then it may start again, or
+/// the finding about its absence opens first.
+fn is_starting(world: &World, view: &OperatorView) -> bool {
+    let is_recent = |at: Timestamp| world.now.since(at) < YOUNG;
+    let started = |pod: &PodView| pod.containers.iter().filter_map(|it| it.running_since).max();
+    let is_young =
+        |pod: &PodView| pod.deleted.is_none() && started(pod).or(pod.created).is_none_or(is_recent);
+
+    view.workload.as_ref().is_some_and(|workload| workload.rolling)
+        || view.pods.iter().any(is_young)
+        || view.pods.iter().all(|pod| started(pod).is_none())
+}
+
+/// Returns whether another program than the operator answers the calls: its Service is in another
+/// namespace. Without a name of the Service, it may be the operator.
+fn is_foreign(operator: &Operator, service: &str) -> bool {
+    let namespace = service.split_once('/').map(|(namespace, _)| namespace);
+    let own = operator.view.as_ref().map(|view| view.namespace.as_str());
+    namespace.zip(own).is_some_and(|(namespace, own)| namespace != own)
+}
+
+/// Returns the earliest start, and the earliest due time.
+fn earliest<const N: usize>(
+    all: [Option<(Timestamp, Timestamp)>; N],
+) -> Option<(Timestamp, Timestamp)> {
+    let all = || all.iter().flatten();
+    Some((all().map(|(since, _)| *since).min()?, all().map(|(_, due)| *due).min()?))
+}
