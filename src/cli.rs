@@ -200,7 +200,11 @@ fn refuse(error: &clap::Error, arguments: &[std::ffi::OsString]) -> ExitCode {
         ErrorKind::DisplayHelp
         | ErrorKind::DisplayVersion
         | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
-            let _ = error.print();
+            if let Err(problem) = written(error.print()) {
+                print_error(&format!("{problem:#}"));
+                return ExitCode::from(FAILURE);
+            }
+
             let asked = error.exit_code() == 0;
             ExitCode::from(if asked { SUCCESS } else { USAGE })
         }
@@ -226,11 +230,22 @@ fn progress_line(text: &str) {
 }
 
 /// Prints results to standard output. No other function does.
-fn print(text: &str) {
-    use std::io::Write;
+///
+/// # Errors
+/// If not all of the text could be written, for example because the disk is full. A reader that closes the
+/// pipe early (`| head`) is not an error.
+fn print(text: &str) -> anyhow::Result<()> {
+    let mut output = std::io::stdout().lock();
+    written(output.write_all(text.as_bytes()).and_then(|()| output.flush()))
+}
 
-    // A reader that closes the pipe early (`| head`) is not an error.
-    let _ = write!(std::io::stdout().lock(), "{text}");
+fn written(result: std::io::Result<()>) -> anyhow::Result<()> {
+    match result {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+            Err(anyhow::Error::new(error).context("cannot write to standard output"))
+        }
+        _ => Ok(()),
+    }
 }
 
 #[cfg(test)]

@@ -78,6 +78,16 @@ impl Model {
             observations: BTreeMap::new(),
         }
     }
+
+    /// Returns an empty model for a single look at the objects. Since nobody looks again, the time for which a
+    /// ticket is open until it pages counts from when the problem became one.
+    #[must_use]
+    pub fn for_one_look(settings: Settings) -> Self {
+        let mut model = Self::new(settings);
+        model.world.looks_once = true;
+        model
+    }
+
     /// Returns the parts, and what they may use in a step.
     fn parts(&mut self) -> (&mut Parts, StepContext<'_>) {
         let (world, findings) = (&mut self.world, &mut self.findings);

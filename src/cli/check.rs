@@ -230,7 +230,7 @@ fn judge_dump(
     // Time does not pass in a dump.
     let (dangling_after, owner_missing_after, orphan_after) = (Span::ZERO, Span::ZERO, Span::ZERO);
     let mut model =
-        Model::new(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
+        Model::for_one_look(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
     let found = dump.index();
     let input = Input { dump: Some(described(&dump)), ..Input::default() };
 
@@ -313,7 +313,7 @@ pub(super) async fn judge_cluster(
     options.discovery.select = select;
     options.discovery.once = true;
 
-    let model: SharedModel = Arc::new(Mutex::new(Model::new(settings)));
+    let model: SharedModel = Arc::new(Mutex::new(Model::for_one_look(settings)));
     let (feed, observations) = app::channel(&cluster);
     let clock = cluster.clock().clone();
     let mut handle = Supervisor::start(cluster, options, feed.clone());

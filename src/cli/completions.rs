@@ -18,6 +18,6 @@ pub(super) fn completions(
 ) -> anyhow::Result<u8> {
     let mut script = Vec::new();
     clap_complete::generate(args.shell, command, "loopwatch", &mut script);
-    super::print(&String::from_utf8_lossy(&script));
+    super::print(&String::from_utf8_lossy(&script))?;
     Ok(SUCCESS)
 }

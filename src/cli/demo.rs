@@ -60,7 +60,7 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     }
 
     let played = play::play("the embedded incident", recording, settings, None, None)?;
-    super::print(&timeline::text(&played.timeline, true));
+    super::print(&timeline::text(&played.timeline, true))?;
 
     let Played { model, input, .. } = &played;
     Shown { model, input, timeline: None, all: false, offers_all: false }
@@ -68,8 +68,10 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// Prints each finding event as it happens.
+/// Prints each finding event as it happens. The page shows the same, so a failure to print ends nothing.
 fn printer() -> OnEvent {
     let mut first = None;
-    Box::new(move |event| super::print(&timeline::line(event, *first.get_or_insert(event.at))))
+    Box::new(move |event| {
+        let _ = super::print(&timeline::line(event, *first.get_or_insert(event.at)));
+    })
 }

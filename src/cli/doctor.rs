@@ -91,7 +91,7 @@ pub(super) fn doctor(args: DoctorArgs) -> anyhow::Result<u8> {
             format.convert(&serde_json::to_string(&json::doctor(&checks))?)?
         }
         format => doctor_report(&checks, facts, Style::of_stdout(format)),
-    });
+    })?;
 
     let has = |state| checks.iter().any(|check| check.state == state);
     Ok(match has(CheckState::Problem) {

@@ -96,7 +96,7 @@ pub(super) fn explain(args: ExplainArgs, mut settings: Settings) -> anyhow::Resu
     super::print(&match args.output {
         format if format.is_for_programs() => format.convert(&text)?,
         format => explain_report(&explained, Style::of_stdout(format)),
-    });
+    })?;
 
     Ok(SUCCESS)
 }

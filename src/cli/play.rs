@@ -127,7 +127,7 @@ impl Shown<'_> {
     /// Prints the report, and returns its snapshot.
     ///
     /// # Errors
-    /// If the report cannot be converted to the format.
+    /// If the report cannot be converted to the format or printed.
     pub(super) fn print(&self, format: OutputFormat) -> anyhow::Result<Snapshot> {
         let snapshot = self.model.snapshot();
         let rows = self.all.then(|| all_rows(self.model));
@@ -142,7 +142,7 @@ impl Shown<'_> {
         super::print(&match format {
             OutputFormat::Json | OutputFormat::Yaml => format.convert(&report.json())?,
             OutputFormat::Table | OutputFormat::Markdown => report.text(Style::of_stdout(format)),
-        });
+        })?;
 
         Ok(snapshot)
     }

@@ -83,7 +83,7 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     let Played { model, input, timeline } = &played;
     let shown = Shown { model, input, timeline: Some(timeline), all: args.all, offers_all: true };
     let format = match args.output {
-        Output::Metrics => return Ok(print_metrics(played, &args.serve_flags)),
+        Output::Metrics => return print_metrics(played, &args.serve_flags),
         Output::Json => OutputFormat::Json,
         Output::Yaml => OutputFormat::Yaml,
         Output::Table => OutputFormat::Table,
@@ -93,7 +93,7 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     if format.is_for_programs() {
         report_blind_spots(input);
     } else {
-        super::print(&timeline::text(timeline, input.is_whole()));
+        super::print(&timeline::text(timeline, input.is_whole()))?;
     }
 
     let snapshot = shown.print(format)?;
@@ -104,11 +104,11 @@ pub(super) fn replay(args: ReplayArgs, settings: Settings) -> anyhow::Result<u8>
     Ok(play::exit_code(&snapshot, input, &FailOn::default()))
 }
 
-fn print_metrics(played: Played, flags: &ServeFlags) -> u8 {
+fn print_metrics(played: Played, flags: &ServeFlags) -> anyhow::Result<u8> {
     let code = play::exit_code(&played.model.snapshot(), &played.input, &FailOn::default());
     report_blind_spots(&played.input);
-    super::print(&exporter(played, flags).render(TextFormat::Text004).into_text());
-    code
+    super::print(&exporter(played, flags).render(TextFormat::Text004).into_text())?;
+    Ok(code)
 }
 
 /// Reports the parts of the recording that the replay ignores, for machine-readable formats.

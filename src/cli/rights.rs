@@ -88,7 +88,7 @@ pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result
             format.convert(&serde_json::to_string(&json::rights(&rights))?)?
         }
         format => rights_report(&rights, Style::of_stdout(format)),
-    });
+    })?;
 
     Ok(SUCCESS)
 }

@@ -42,20 +42,21 @@ const DASHBOARDS: &[&str] = &[
 ];
 
 pub(super) fn rules() -> anyhow::Result<u8> {
-    super::print(&merged(RULES));
+    super::print(&merged(RULES))?;
     Ok(SUCCESS)
 }
 
 pub(super) fn dashboards() -> anyhow::Result<u8> {
-    super::print(&format!("[{}]\n", DASHBOARDS.join(",")));
+    super::print(&format!("[{}]\n", DASHBOARDS.join(",")))?;
     Ok(SUCCESS)
 }
 
 pub(super) fn runbook_text(args: &RunbookArgs) -> anyhow::Result<u8> {
     match args.runbook {
-        Some(runbook) => super::print(runbook.text),
+        Some(runbook) => super::print(runbook.text)?,
         None => {
-            all_runbooks().iter().for_each(|runbook| super::print(&format!("{}\n", runbook.name)))
+            let names = all_runbooks().iter().map(|runbook| format!("{}\n", runbook.name));
+            super::print(&names.collect::<String>())?;
         }
     }
 

@@ -80,7 +80,7 @@ pub(super) async fn serve(
     let address = listener.local_addr()?;
     super::print(&format!(
         "Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"
-    ));
+    ))?;
     server::serve(listener, Port::Both, exporter, stop.cancelled_owned()).await;
 
     Ok(())

@@ -134,7 +134,7 @@ pub(super) fn what_if(args: WhatIfArgs) -> anyhow::Result<u8> {
     super::print(&match args.output {
         format if format.is_for_programs() => format.convert(&forecast.json())?,
         format => forecast.text(Style::of_stdout(format)),
-    });
+    })?;
 
     Ok(if forecast.is_clear() { SUCCESS } else { FINDINGS })
 }

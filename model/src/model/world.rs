@@ -62,6 +62,8 @@ use crate::time::Timestamp;
 pub(crate) struct World {
     pub(crate) settings: Settings,
     pub(crate) now: Timestamp,
+    /// Whether a report on this instant is all that is wanted.
+    pub(crate) looks_once: bool,
 
     pub(crate) kinds: Vec<Kind>,
     pub(crate) watches: Vec<Watch>,
@@ -120,6 +122,7 @@ impl World {
         Self {
             settings,
             now: Timestamp(0),
+            looks_once: false,
             kinds: Vec::new(),
             watches: Vec::new(),
             watch_numbers: BTreeMap::new(),

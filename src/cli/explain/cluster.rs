@@ -61,7 +61,7 @@ async fn judge(
     observations: Vec<Observation>,
 ) -> Model {
     let now = cluster.clock().now();
-    let mut model = Model::new(settled(settings, view, now));
+    let mut model = Model::for_one_look(settled(settings, view, now));
     for observation in observations {
         model.apply(now, observation);
     }

@@ -145,7 +145,7 @@ impl Played {
         if let Some(at) = until.or(now) {
             self.show(&mut input, &recording, at);
         }
-        print(ENDED);
+        let _ = print(ENDED); // the page says it, too
     }
 
     fn apply(&mut self, at: Timestamp, observation: Observation) {

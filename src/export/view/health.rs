@@ -27,6 +27,8 @@ pub(crate) enum Doubt {
     Blind,
     /// There are objects, and loopwatch cannot judge any of them.
     NothingJudged,
+    /// Objects have failed, and none has converged.
+    NothingConverged,
     /// loopwatch could not read a part of its input.
     InputUnread,
 }
@@ -69,13 +71,17 @@ impl Doubt {
             .any(|(_, watch)| watch.synced && !is_watch_down(snapshot, &watch.watch));
         let states = objects_by_state(snapshot);
         let total: u64 = states.iter().sum();
+        let count = |state: ObjectState| states[state as usize];
+        let works = count(ObjectState::Converged) + count(ObjectState::Finished);
 
         if !sees {
             Some(Self::Blind)
         } else if !input.is_whole() {
             Some(Self::InputUnread)
-        } else if total > 0 && states[ObjectState::Unknown as usize] == total {
+        } else if total > 0 && count(ObjectState::Unknown) == total {
             Some(Self::NothingJudged)
+        } else if count(ObjectState::Failed) > 0 && works == 0 {
+            Some(Self::NothingConverged)
         } else {
             None
         }
@@ -87,6 +93,7 @@ impl Doubt {
         match self {
             Self::Blind => "no watch is up and synced",
             Self::NothingJudged => "loopwatch cannot judge any of the objects",
+            Self::NothingConverged => "objects have failed, and none has converged",
             Self::InputUnread => "loopwatch could not read all of its input",
         }
     }

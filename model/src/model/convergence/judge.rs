@@ -231,13 +231,12 @@ impl ObjectContext<'_> {
     }
 
     /// Returns when the spec was written that the operator has rejected. The time of a failure would
-    /// move whenever the operator retries. A change that loopwatch has not seen does not count: others
-    /// may have converged since.
+    /// move whenever the operator retries.
     fn rejected_since(&self) -> Option<Timestamp> {
         let obligation = self.record.obligation()?;
         let rejected = self.rejected_at(obligation).filter(|at| *at <= self.now);
-        let is_seen = !obligation.backfilled && !obligation.uncounted && !obligation.unasked;
-        rejected.filter(|_| is_seen).map(|_| obligation.opened)
+        let counts = !obligation.uncounted && !obligation.unasked;
+        rejected.filter(|_| counts).map(|_| obligation.opened)
     }
 
     /// Returns how the object fails, as its kind counts it.
@@ -251,7 +250,8 @@ impl ObjectContext<'_> {
             (None, Some(since)) => (FailureSort::Rejected, since),
             (None, None) => return None,
         };
-        Some(Failure { sort, since, reason: self.failure_reason() })
+        let is_unseen = self.record.obligation().is_some_and(|obligation| obligation.backfilled);
+        Some(Failure { sort, since, is_unseen, reason: self.failure_reason() })
     }
 
     /// Returns the signal that shows the failure. While the operator retries, the last one counts.

@@ -152,6 +152,7 @@ fn pages_if(world: &World, subject: &Subject, detection: &Detection) -> Option<P
         share: share.max(at_least),
         has_namespaces,
         lasts: settings.page_after,
+        counts_from_due: world.looks_once,
     })
 }
 

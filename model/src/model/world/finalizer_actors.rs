@@ -18,13 +18,22 @@ const BUILT_IN: &[(&str, &str)] = &[
     (FOREGROUND, "garbage collector, once all blocking dependents are gone"),
     (ORPHAN, "garbage collector"),
     ("kubernetes", "namespace controller, once the namespace is empty"),
-    ("kubernetes.io/pvc-protection", "kube-controller-manager, once no Pod uses the claim"),
-    ("kubernetes.io/pv-protection", "kube-controller-manager, once no claim binds the volume"),
-    ("customresourcecleanup.apiextensions.k8s.io", "API server, once all instances are gone"),
+    (PVC_PROTECTION, "kube-controller-manager, once no Pod uses the claim"),
+    (PV_PROTECTION, "kube-controller-manager, once no claim binds the volume"),
+    (INSTANCES, "API server, once all instances are gone"),
     ("batch.kubernetes.io/job-tracking", "Job controller"),
     ("service.kubernetes.io/load-balancer-cleanup", "cloud service controller"),
-    ("resource.kubernetes.io/delete-protection", "resource claim controller"),
+    (DELETE_PROTECTION, "resource claim controller, once no Pod uses the claim"),
 ];
+
+/// The finalizers of Kubernetes that stay while other objects use theirs.
+const OF_USERS: &[&str] = &[PVC_PROTECTION, PV_PROTECTION, DELETE_PROTECTION];
+
+const PVC_PROTECTION: &str = "kubernetes.io/pvc-protection";
+const PV_PROTECTION: &str = "kubernetes.io/pv-protection";
+const DELETE_PROTECTION: &str = "resource.kubernetes.io/delete-protection";
+/// Of a definition.
+const INSTANCES: &str = "customresourcecleanup.apiextensions.k8s.io";
 
 /// The actor that should remove a finalizer, and how that is known.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,6 +2,7 @@
 //! and page nobody.
 
 use loopwatch_model::finding::Severity;
+use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Health;
 use loopwatch_model::time::Span;
 
@@ -274,7 +275,50 @@ fn rejected_changes_do_not_become_regressions_when_loopwatch_restarts() {
     let mut again = lab.restart();
     again.list(&widgets);
     again.advance(Span::mins(20));
-    again.assert_no_findings();
+    assert_eq!(again.findings(), ["Failing Widget (all)"], "the change is still rejected");
+    assert!(again.evidence().contains("rejected 3"), "{}", again.evidence());
+}
+
+/// Returns widgets of several namespaces that were created a minute apart, and have failed since.
+fn rejected_earlier(lab: &Lab) -> Vec<Widget> {
+    let names = ["team-b", "team-c", "team-d", "team-e"];
+    let created = (0..).map(|minutes| lab.ago(Span::mins(10 - minutes)));
+    let widgets = names.iter().zip(created).map(|(name, created)| {
+        let mut widget = Widget::new(name, created);
+        widget.namespace = (*name).to_owned();
+        widget.failed("WebhookDenied");
+        widget
+    });
+    widgets.collect()
+}
+
+#[test]
+fn a_list_of_which_every_object_was_rejected_shows_that_the_kind_fails() {
+    let mut lab = Lab::unsynced(Settings::default());
+    let widgets = rejected_earlier(&lab);
+    lab.list(&widgets);
+    lab.advance(Span::mins(1));
+
+    assert_eq!(lab.findings(), ["Failing Widget (all)"]);
+    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+    assert_eq!(lab.since("Failing"), lab.ago(Span::mins(9)), "when the third was created");
+}
+
+#[test]
+fn a_listed_object_that_works_with_a_newer_spec_ends_the_rejections_before() {
+    for (age, found) in [(Span::hours(2), true), (Span::mins(5), false)] {
+        for position in [0, 2, 4] {
+            let mut lab = Lab::unsynced(Settings::default());
+            let mut widgets = rejected_earlier(&lab);
+            let mut works = Widget::new("works", lab.ago(age));
+            works.ready();
+            widgets.insert(position, works);
+
+            lab.list(&widgets);
+            lab.advance(Span::mins(1));
+            assert_eq!(lab.has("Failing"), found, "{age} {position}: {:?}", lab.findings());
+        }
+    }
 }
 
 #[test]

@@ -57,7 +57,8 @@ impl OpenFindings {
 
         match record.may_page() {
             Some(pages_if) => {
-                let lasts_from = record.opened.after(pages_if.lasts);
+                let began = if pages_if.counts_from_due { record.due } else { record.opened };
+                let lasts_from = began.after(pages_if.lasts);
                 let is_ticket = !record.pages && pages_if.rule != PageRule::AtOnce;
                 let ticket = is_ticket.then(|| Ticket { lasts_from, group: record.group.clone() });
                 self.paging.set(key, id, &record.group, ticket, pages_if);

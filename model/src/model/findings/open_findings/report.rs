@@ -35,6 +35,8 @@ pub(crate) struct PagesIf {
     pub(crate) has_namespaces: bool,
     /// How long a finding has to be open to have lasted.
     pub(crate) lasts: Span,
+    /// Whether that time counts from when the problem became a finding, even if loopwatch found it later.
+    pub(crate) counts_from_due: bool,
 }
 
 /// Which findings of a kind page.

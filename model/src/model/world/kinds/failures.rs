@@ -19,6 +19,8 @@ pub(crate) struct Failures {
     /// namespace, or in two others.
     rejected: FailedObjects,
     successes: Successes,
+    /// When the newest spec was written of which loopwatch has only seen that it has converged, not when.
+    converged_unseen: Option<Timestamp>,
     /// A success may have ended rejections since the last review of the kind.
     is_relieved: bool,
 }
@@ -39,6 +41,8 @@ pub(crate) struct Failure {
     pub(crate) sort: FailureSort,
     /// When a converged object began to fail, or when a rejected spec was written.
     pub(crate) since: Timestamp,
+    /// Whether loopwatch did not see the rejected change: it was older than the first list.
+    pub(crate) is_unseen: bool,
     /// The signal that shows the failure.
     pub(crate) reason: Arc<str>,
 }
@@ -96,7 +100,9 @@ impl Failures {
         }
 
         let is_over = |new: &Failure| {
-            new.sort == FailureSort::Rejected && self.successes.end(namespace, new.since)
+            let is_older = new.is_unseen && self.converged_unseen >= Some(new.since);
+            new.sort == FailureSort::Rejected
+                && (is_older || self.successes.end(namespace, new.since))
         };
         if let Some(new) = new.filter(|new| !is_over(new)) {
             self.of_sort(new.sort).add(slot, namespace, new);
@@ -112,6 +118,15 @@ impl Failures {
         let first = self.rejected.iter().next().map(|(at, _)| *at);
         if self.successes.note(namespace, now, first) {
             self.rejected = FailedObjects::default();
+        }
+    }
+
+    /// Notes that a listed object has converged with a spec that was written at `written`. Nothing shows
+    /// when it did, so the rejections of all specs up to that time may be over.
+    pub(crate) fn had_converged(&mut self, written: Timestamp) {
+        if self.converged_unseen < Some(written) {
+            self.converged_unseen = Some(written);
+            self.is_relieved |= self.rejected.remove_until(written);
         }
     }
 
@@ -153,6 +168,7 @@ impl Failures {
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         (self.regressed, self.rejected) = Default::default();
         self.failing_since = None;
+        self.converged_unseen = self.converged_unseen.map(|at| at.shifted(by_ms));
         self.successes.rebase(by_ms);
     }
 
@@ -291,6 +307,27 @@ impl FailedObjects {
         if namespaces.is_empty() {
             self.by_reason.remove(&failure.reason);
         }
+    }
+
+    /// Removes the objects that failed up to a time, and returns whether there were any.
+    fn remove_until(&mut self, last: Timestamp) -> bool {
+        let before = self.len();
+        let ends = |(since, _): &(Timestamp, Slot)| *since <= last;
+        self.by_time.retain(|key| !ends(key));
+        self.by_namespace.clear();
+
+        self.by_reason.retain(|_, namespaces| {
+            namespaces.retain(|namespace, objects| {
+                objects.retain(|key| !ends(key));
+                if !objects.is_empty() {
+                    *self.by_namespace.entry(namespace.clone()).or_default() += objects.len();
+                }
+                !objects.is_empty()
+            });
+            !namespaces.is_empty()
+        });
+
+        self.len() < before
     }
 
     fn forget_one_in(&mut self, namespace: &str) {
