@@ -23,7 +23,7 @@ use crate::observation::OwnerReference;
 
 pub use self::graph::{Graph, Standing};
 pub use self::operator::{Claim, Stranded};
-pub use self::prediction::{Blocker, Fate, Kept, Prediction, Reason, Step, Taken};
+pub use self::prediction::{Blocker, Expected, Fate, Kept, Prediction, Reason, Step, Taken};
 
 /// The metadata of one object.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -110,6 +110,12 @@ pub struct Operator {
 pub(crate) const NAMESPACE: (&str, &str) = ("", "Namespace");
 /// The group and kind of definitions. Deleting one also deletes all instances.
 pub(crate) const DEFINITION: (&str, &str) = ("apiextensions.k8s.io", "CustomResourceDefinition");
+
+/// The component of Kubernetes that removes a finalizer, and when; `None` if another controller does.
+#[must_use]
+pub fn built_in_actor(finalizer: &str) -> Option<&'static str> {
+    crate::model::world::finalizer_actors::built_in(finalizer)
+}
 
 impl NodeId {
     /// The position as an index.

@@ -11,11 +11,10 @@ use loopwatch_model::finding::Severity;
 use loopwatch_model::model::Model;
 use loopwatch_model::observation::{Answer, Observation, Probe};
 use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Settings};
-use loopwatch_model::snapshot::{KindSummary, ObjectState};
+use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::{Span, Timestamp};
 use prometheus_client::metrics::gauge::Gauge;
 
-use super::FAILURE;
 use super::file::no_namespace;
 use super::play::{self, Played, Shown};
 use crate::app::{self, Outlets, SharedModel};
@@ -116,12 +115,6 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
     if let Some(file) = &args.junit {
         let tests = junit(&snapshot, &input, &fail_on)?;
         std::fs::write(file, tests).with_context(|| format!("cannot write {}", file.display()))?;
-    }
-
-    let unsynced = |kind: &KindSummary| kind.watches.iter().all(|watch| !watch.synced);
-
-    if snapshot.kinds.iter().all(unsynced) && !snapshot.kinds.is_empty() {
-        return Ok(FAILURE); // the report names the reason
     }
 
     Ok(play::exit_code(&snapshot, &input, &fail_on))
@@ -229,8 +222,12 @@ fn judge_dump(
 
     // Time does not pass in a dump.
     let (dangling_after, owner_missing_after, orphan_after) = (Span::ZERO, Span::ZERO, Span::ZERO);
-    let mut model =
-        Model::for_one_look(Settings { dangling_after, owner_missing_after, orphan_after, ..settings });
+    let mut model = Model::for_one_look(Settings {
+        dangling_after,
+        owner_missing_after,
+        orphan_after,
+        ..settings
+    });
     let found = dump.index();
     let input = Input { dump: Some(described(&dump)), ..Input::default() };
 

@@ -116,7 +116,8 @@ pub(super) fn play(
 /// The exit code, which says whether the user has to look. No problem in a part of the input is no
 /// success.
 pub(super) fn exit_code(snapshot: &Snapshot, input: &Input, fail_on: &FailOn) -> u8 {
-    match (fail_on.fails(snapshot), input.is_whole()) {
+    let is_whole = input.is_whole() && !input.shows_nothing(snapshot); // the report names the reason
+    match (fail_on.fails(snapshot), is_whole) {
         (true, _) => FINDINGS,
         (false, true) => SUCCESS,
         (false, false) => FAILURE,

@@ -15,6 +15,10 @@ use crate::export::view::without_controls;
 /// JSON contains all of them.
 const MAX_LINES: usize = 200;
 
+/// The note on a server for all addresses whose page is for this host only.
+const CLOSED: &str =
+    "Other hosts may read the metrics. With --expose-ui, they may also see the page.\n";
+
 /// The finding events of a recording as text: one line per event, with the time since the first.
 /// `is_whole` means that loopwatch could read every line of the recording.
 pub(super) fn text(events: &[FindingEvent], is_whole: bool) -> String {
@@ -41,6 +45,16 @@ pub(super) fn text(events: &[FindingEvent], is_whole: bool) -> String {
 
     text.push('\n');
     text
+}
+
+/// The host and port at which a browser on this host finds a server. It refuses to show the page of
+/// `0.0.0.0`, which other hosts might name as well.
+fn here(address: SocketAddr) -> String {
+    if address.ip().is_unspecified() {
+        format!("localhost:{}", address.port())
+    } else {
+        address.to_string()
+    }
 }
 
 /// One event, with the time since the first.
@@ -78,8 +92,11 @@ pub(super) async fn serve(
     };
 
     let address = listener.local_addr()?;
+    let note =
+        if address.ip().is_unspecified() && !exporter.options().expose_ui { CLOSED } else { "" };
     super::print(&format!(
-        "Page:     http://{address}/\nMetrics:  http://{address}/metrics\nPress Ctrl-C to stop.\n"
+        "Page:     http://{0}/\nMetrics:  http://{0}/metrics\n{note}Press Ctrl-C to stop.\n",
+        here(address)
     ))?;
     server::serve(listener, Port::Both, exporter, stop.cancelled_owned()).await;
 

@@ -228,7 +228,7 @@ async fn read_file(
     } else {
         (find_in_file(path, &model, &question).await?, objects.graph())
     };
-    let unread = input.blind_spots().into_iter();
+    let unread = input.unread().into_iter(); // the ages of specs do not matter here
     read.left_out.extend(unread.map(|BlindSpot { what, why }| LeftOut { what, why }));
 
     let cascade = args.cascade;

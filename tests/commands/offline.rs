@@ -366,7 +366,7 @@ fn a_deletion_is_predicted_from_a_recording_and_from_a_dump() {
         "ConfigMap webshop/widget-checkout-config (later)",
         "Deployment.apps webshop/widget-checkout (later)",
         "zoo.loopwatch.dev/cleanup",
-        "not in the file: all other kinds",
+        "all other kinds: not in the file",
     ] {
         assert!(said.contains(expected), "{expected} is missing: {said} {}", text(&of_demo.stderr));
     }
@@ -525,4 +525,125 @@ fn rights_say_that_a_file_contains_no_permissions() {
     let said = text(&rights.stderr);
     assert!(said.contains("no review of permissions"), "{said}");
     assert_eq!(rights.status.code(), Some(0));
+}
+
+/// Widgets of which the operator rejected each, seconds after its creation. They were created a minute apart.
+fn rejected(namespaces: [&str; 4]) -> Vec<Value> {
+    let widget = |(number, namespace): (usize, &str)| {
+        let at = |seconds: usize| format!("2026-01-01T00:{number:02}:{seconds:02}Z");
+        json!({
+            "apiVersion": "example.io/v1", "kind": "Widget",
+            "metadata": {
+                "name": format!("w{number}"), "namespace": namespace, "uid": format!("u{number}"),
+                "generation": 1, "creationTimestamp": at(0),
+                "managedFields": [{
+                    "manager": "kubectl", "operation": "Update", "time": at(0),
+                    "fieldsV1": {"f:spec": {}}
+                }]
+            },
+            "spec": {"size": 1},
+            "status": {"observedGeneration": 1, "conditions": [{
+                "type": "Ready", "status": "False", "reason": "InvalidSpec",
+                "lastTransitionTime": at(2)
+            }]}
+        })
+    };
+    namespaces.into_iter().enumerate().map(widget).collect()
+}
+
+fn dumped(folder: &Path, items: &[Value]) -> String {
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    write(folder, "dump.json", &list.to_string()).display().to_string()
+}
+
+#[test]
+fn a_dump_in_which_everything_has_failed_is_not_healthy() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let several = dumped(folder.path(), &rejected(["a", "b", "c", "c"]));
+    assert_eq!(findings(&["--from", &several]), ["Failing Widget /"]);
+    assert_eq!(loopwatch(&["check", "--from", &several]).status.code(), Some(1));
+
+    let one_user = dumped(folder.path(), &rejected(["a"; 4]));
+    let report = text(&loopwatch(&["check", "--from", &one_user]).stdout);
+    let expected = "UNKNOWN  because objects have failed, and none has converged; 4 objects: 0";
+    assert!(report.starts_with(expected), "{report}");
+}
+
+#[test]
+fn objects_that_have_been_overdue_for_hours_page_in_a_report_on_one_look() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut items = rejected(["a", "b", "c", "c"]);
+    for item in &mut items {
+        item["status"]["conditions"][0]["reason"] = json!("Waiting");
+    }
+    let file = dumped(folder.path(), &items);
+
+    for (at, severity) in
+        [("2026-01-01T00:40:00Z", "warning"), ("2026-01-01T06:00:00Z", "critical")]
+    {
+        let output = loopwatch(&["check", "-o", "json", "--from", &file, "--at", at]);
+        let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        let findings = report["findings"].as_array().expect("findings");
+        assert_eq!(findings.len(), 4, "{report}");
+        assert!(
+            findings.iter().all(|it| it["code"] == "Overdue" && it["severity"] == severity),
+            "{report}"
+        );
+    }
+}
+
+#[test]
+fn an_explanation_of_a_definition_has_its_findings() {
+    let dump = format!("{}/tests/dumps/faults.json", env!("CARGO_MANIFEST_DIR"));
+    let output = loopwatch(&["explain", "crd/gizmos.example.io", "--from", &dump]);
+    let alone =
+        loopwatch(&["explain", "customresourcedefinition", "gizmos.example.io", "--from", &dump]);
+    let said = text(&output.stdout) + &text(&alone.stdout);
+    assert!(said.contains("DefinitionStuck") && said.contains("FinalizerStuck"), "{said}");
+}
+
+#[test]
+fn a_deletion_that_others_may_delay_is_not_clear() {
+    let dump = format!("{}/tests/dumps/faults.json", env!("CARGO_MANIFEST_DIR"));
+    for (kind, name) in [("widget", "top"), ("persistentvolumeclaim", "leaf")] {
+        let output = loopwatch(&["what-if", "delete", kind, name, "--from", &dump]);
+        let said = text(&output.stdout);
+        assert!(said.starts_with("BLOCKED  "), "{said}");
+        assert!(said.contains("it is being deleted already"), "{said}");
+        assert_eq!(output.status.code(), Some(1));
+    }
+}
+
+#[test]
+fn a_recording_that_shows_nothing_is_no_success() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let tests = folder.path().join("junit.xml");
+    let header =
+        "{\"loopwatch_recording\":1,\"recorded_by\":\"loopwatch 0.1.0\",\"settings\":{}}\n";
+    let line = "{\"at\":\"2026-01-01T00:00:00Z\",\"saw\":\"tick\"}\n";
+    let file = write(folder.path(), "empty.jsonl", &[header, line].concat()).display().to_string();
+
+    assert_eq!(loopwatch(&["replay", &file]).status.code(), Some(2));
+    let junit = tests.to_str().expect("a path");
+    let checked = loopwatch(&["check", "--from", &file, "--junit", junit]);
+    assert_eq!(checked.status.code(), Some(2), "{}", text(&checked.stderr));
+    let written = std::fs::read_to_string(&tests).expect("written");
+    assert!(written.contains("<error "), "{written}");
+}
+
+#[test]
+fn a_report_that_cannot_be_written_is_an_error() {
+    let dump = format!("{}/tests/dumps/faults.json", env!("CARGO_MANIFEST_DIR"));
+    for arguments in [&["check", "--from", &dump][..], &["rules"], &["--help"]] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
+        let output = std::process::Command::new(env!("CARGO_BIN_EXE_loopwatch"))
+            .args(arguments)
+            .stdout(full)
+            .output()
+            .expect("loopwatch runs");
+
+        let said = text(&output.stderr);
+        assert!(said.contains("cannot write to standard output: No space left"), "{said}");
+        assert_eq!(output.status.code(), Some(2));
+    }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::collector::Collector;
 use super::operator::{Stranded, claim, stranded};
 use super::{Cascade, DEFINITION, Graph, NAMESPACE, NodeId, Request, Standing};
-use crate::model::world::finalizer_actors::built_in;
+use crate::model::world::finalizer_actors::{built_in, is_unrelated, waits_for_users};
 
 /// What a deletion would do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,8 +23,20 @@ pub struct Prediction {
     pub lingering: Vec<Blocker>,
     /// Finalizers that no controller removes after the deletion.
     pub stranded: Vec<Stranded>,
+    /// Finalizers that Kubernetes removes when other objects no longer use the deleted ones. The graph does
+    /// not show who uses them, so the prediction expects the best.
+    pub expected: Vec<Expected>,
     /// What to do instead, in this order. Empty if nothing stops the deletion.
     pub steps: Vec<Step>,
+}
+
+/// A finalizer that Kubernetes removes under a condition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// The finalizer.
+    pub finalizer: String,
+    /// The deleted objects that have it.
+    pub nodes: Vec<NodeId>,
 }
 
 /// An object that is deleted.
@@ -125,8 +137,7 @@ impl Graph {
                 .is_some_and(|operator| claim(self, operator, id, finalizer).is_some())
         };
 
-        // Kubernetes removes its own finalizers by itself.
-        let holds = |_: NodeId, finalizer: &str| built_in(finalizer).is_none();
+        let holds = |id: NodeId, finalizer: &str| self.holds(id, finalizer);
         let before = Collector::new(self, holds).run(&[], request.cascade);
         // The dependents of a target that is being deleted already belong to this deletion, too.
         let is_kept = |id: NodeId, finalizer: &str| {
@@ -156,11 +167,32 @@ impl Graph {
         let stranded =
             request.operator.as_ref().map(|operator| stranded(self, operator)).unwrap_or_default();
         let kept = self.kept(&taken, &later);
+        let expected = self.expected(&taken);
+        let steps = Vec::new();
         let mut prediction =
-            Prediction { taken, kept, anyway, blockers, lingering, stranded, steps: Vec::new() };
+            Prediction { taken, kept, anyway, blockers, lingering, stranded, expected, steps };
 
         prediction.steps = self.steps(request, &prediction);
         prediction
+    }
+
+    /// Whether a finalizer keeps an object for a time that nothing shows. Kubernetes removes its own by
+    /// itself, but one that is still there after the deletion has begun waits for something.
+    fn holds(&self, id: NodeId, finalizer: &str) -> bool {
+        built_in(finalizer).is_none() || (self.node(id).deleting && is_unrelated(finalizer))
+    }
+
+    /// The finalizers of the deleted objects that stay while others use these objects.
+    fn expected(&self, taken: &[Taken]) -> Vec<Expected> {
+        let mut expected: BTreeMap<&String, Vec<NodeId>> = BTreeMap::new();
+        for Taken { node, .. } in taken.iter().filter(|taken| !self.node(taken.node).deleting) {
+            for finalizer in self.own_finalizers(node.0).filter(|it| waits_for_users(it)) {
+                expected.entry(finalizer).or_default().push(*node);
+            }
+        }
+
+        let all = expected.into_iter();
+        all.map(|(finalizer, nodes)| Expected { finalizer: finalizer.clone(), nodes }).collect()
     }
 
     fn taken(
@@ -204,7 +236,7 @@ impl Graph {
         while let Some(node) = open.pop() {
             let waits_for: Vec<NodeId> = at_once.waits_for(node).collect();
             let finalizers =
-                self.own_finalizers(node.0).filter(|finalizer| built_in(finalizer).is_none());
+                self.own_finalizers(node.0).filter(|finalizer| self.holds(node, finalizer));
             blockers.push(Blocker {
                 node,
                 finalizers: finalizers.cloned().collect(),

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use loopwatch_model::observation::WatchId;
-use loopwatch_model::snapshot::Snapshot;
+use loopwatch_model::snapshot::{KindSummary, Snapshot};
 use loopwatch_model::time::Timestamp;
 use serde::Serialize;
 
@@ -68,8 +68,14 @@ const KINDS: usize = 12;
 impl Input {
     /// The parts that loopwatch could not use, as blind spots.
     pub(crate) fn blind_spots(&self) -> Vec<BlindSpot> {
+        let without_ages = self.dump.iter().filter_map(DumpInput::without_ages);
+        self.unread().into_iter().chain(without_ages).collect()
+    }
+
+    /// The parts that loopwatch could not read.
+    pub(crate) fn unread(&self) -> Vec<BlindSpot> {
         let recording = self.recording.iter().flat_map(RecordingInput::blind_spots);
-        let dump = self.dump.iter().flat_map(DumpInput::blind_spots);
+        let dump = self.dump.iter().filter_map(DumpInput::unread);
         let timed_out = self.lists_timed_out.then(|| BlindSpot {
             what: "objects of kinds whose lists are incomplete".to_owned(),
             why: "the API server did not send the rest of these lists before the time for them ended; increase \
@@ -87,6 +93,15 @@ impl Input {
         let skipped = self.recording.as_ref().is_some_and(|recording| recording.skipped_lines > 0);
         let broken = self.dump.as_ref().is_some_and(|dump| !dump.problems.is_empty());
         !skipped && !broken && !self.lists_timed_out
+    }
+
+    /// Whether the input shows the objects of no kind at all. A cluster or a dump without any kind that
+    /// loopwatch judges is no failure, but a recording always begins with its kinds.
+    #[must_use]
+    pub(crate) fn shows_nothing(&self, snapshot: &Snapshot) -> bool {
+        let is_listed = |kind: &KindSummary| kind.watches.iter().any(|watch| watch.synced);
+        let is_expected = !snapshot.kinds.is_empty() || self.recording.is_some();
+        is_expected && !snapshot.kinds.iter().any(is_listed)
     }
 
     /// Everything that loopwatch cannot use from the input, or cannot see in the cluster.
@@ -154,7 +169,7 @@ impl RecordingInput {
                 .iter()
                 .map(|skipped| format!("line {}: {}", skipped.line, skipped.reason));
             let why = format!(
-                "loopwatch cannot read them as observations, and replays the others ({}); if the file is incomplete, copy \
+                "not readable as an observation; loopwatch replays the other lines ({}); if the file is incomplete, copy \
                  it again",
                 list(reasons, self.skipped_lines, "; ")
             );
@@ -169,9 +184,7 @@ impl RecordingInput {
                 .filter(|watch| !watch.0.is_empty())
                 .map(|watch| watch.to_string());
             let names = list(watches, self.undiscovered_watches.len() as u64, ", ");
-            let why = format!(
-                "they are about watches that are in no list of kinds before them ({names})"
-            );
+            let why = format!("about watches that are in no earlier list of kinds ({names})");
 
             add(lines(self.undiscovered_lines), why);
         }
@@ -204,24 +217,23 @@ impl RecordingInput {
 
     fn by_other_version(&self) -> String {
         match self.recorded_by.as_str() {
-            "" => "loopwatch does not know them".to_owned(),
-            program => format!("this loopwatch does not know them; {program} recorded them"),
+            "" => "unknown to this loopwatch".to_owned(),
+            program => format!("unknown to this loopwatch; {program} made the recording"),
         }
     }
 }
 
 impl DumpInput {
-    fn blind_spots(&self) -> impl Iterator<Item = BlindSpot> {
-        let unread = (!self.problems.is_empty()).then(|| BlindSpot {
+    /// The parts that loopwatch skipped, if there are any.
+    fn unread(&self) -> Option<BlindSpot> {
+        (!self.problems.is_empty()).then(|| BlindSpot {
             what: plural(self.problems.len() as u64, "part") + " of the dump",
             why: format!(
                 "loopwatch skipped what it could not read{} ({}); correct the file, or create the dump again",
                 if self.may_hide_objects { ", and reports no object as missing because of it" } else { "" },
                 list(self.problems.iter().cloned(), self.problems.len() as u64, "; ")
             ),
-        });
-
-        unread.into_iter().chain(self.without_ages())
+        })
     }
 
     /// The objects without ages, if there are any.
@@ -285,10 +297,10 @@ mod tests {
         assert_eq!(
             said,
             [
-                "7 lines of the recording: loopwatch cannot read them as observations, and replays the others (line 3: expected value; and 6 more); if the file is incomplete, copy it again",
-                "2,000 lines of the recording: they are about watches that are in no list of kinds before them (widgets.example.io)",
-                "4 unknown fields of the recording: this loopwatch does not know them; loopwatch 9.9.9 recorded them (saw.applied.object.colour: 4)",
-                "1 setting of the recording: this loopwatch does not know them; loopwatch 9.9.9 recorded them (settings.moon)",
+                "7 lines of the recording: not readable as an observation; loopwatch replays the other lines (line 3: expected value; and 6 more); if the file is incomplete, copy it again",
+                "2,000 lines of the recording: about watches that are in no earlier list of kinds (widgets.example.io)",
+                "4 unknown fields of the recording: unknown to this loopwatch; loopwatch 9.9.9 made the recording (saw.applied.object.colour: 4)",
+                "1 setting of the recording: unknown to this loopwatch; loopwatch 9.9.9 made the recording (settings.moon)",
             ]
         );
     }

@@ -245,7 +245,11 @@ impl Nearest {
 
     /// Considers a name; `shown` is its displayed form.
     pub(crate) fn offer(&mut self, name: &str, shown: impl FnOnce() -> String) {
-        let similarity = strsim::jaro_winkler(&self.word, &name.to_ascii_lowercase());
+        let name = name.to_ascii_lowercase();
+        let similarity = strsim::jaro_winkler(&self.word, &name);
+        // Of short names, which have few letters to compare, one slip counts as similar.
+        let is_slip = self.word.len() > 2 && strsim::osa_distance(&self.word, &name) == 1;
+        let similarity = if is_slip { similarity.max(SIMILAR) } else { similarity };
         let place =
             self.best.iter().position(|(other, _)| *other < similarity).unwrap_or(self.best.len());
         if similarity >= SIMILAR && place < CANDIDATES {

@@ -258,11 +258,15 @@ impl Model {
     }
 }
 
-/// Returns the subjects of findings that matter for an object: itself, and its kind.
-fn subjects_of(address: &ObjectAddress) -> [Subject; 2] {
+/// Returns the subjects of findings that matter for an object: itself, also as a definition, and its kind.
+fn subjects_of(address: &ObjectAddress) -> Vec<Subject> {
     let ObjectAddress { group, kind, namespace, name } = address.clone();
     let whole_kind = Subject::Kind { group: group.clone(), kind: kind.clone() };
-    [Subject::Object { group, kind, namespace, name }, whole_kind]
+    let definition = Subject::Definition { name: name.clone() };
+    let is_definition = definition.group() == group && definition.kind() == kind;
+
+    let object = Subject::Object { group, kind, namespace, name };
+    [object, whole_kind].into_iter().chain(is_definition.then_some(definition)).collect()
 }
 
 /// Returns the reason in a signal such as `Ready=False (InvalidSpec)`, or an empty text if it has

@@ -123,6 +123,17 @@ pub(crate) fn built_in(finalizer: &str) -> Option<&'static str> {
     BUILT_IN.iter().find(|(name, _)| *name == finalizer).map(|(_, actor)| *actor)
 }
 
+/// Returns whether Kubernetes removes a finalizer only when no other object uses its object any more.
+pub(crate) fn waits_for_users(finalizer: &str) -> bool {
+    OF_USERS.contains(&finalizer)
+}
+
+/// Returns whether Kubernetes removes a finalizer from every object in deletion, whatever it contains and
+/// whatever depends on it.
+pub(crate) fn is_unrelated(finalizer: &str) -> bool {
+    finalizer != INSTANCES && !is_of_garbage_collector(finalizer)
+}
+
 /// Returns whether the garbage collector removes a finalizer. Such a finalizer is not a fault: it
 /// waits for other objects.
 pub(crate) fn is_of_garbage_collector(finalizer: &str) -> bool {

@@ -319,6 +319,32 @@ fn a_dependent_that_hangs_in_deletion_already_stays() {
 }
 
 #[test]
+fn a_finalizer_of_kubernetes_that_is_still_there_after_a_deletion_began_stops_it() {
+    const PROTECTION: &str = "kubernetes.io/pvc-protection";
+    let web = || node("Widget a/web");
+    let mut claim = node("ConfigMap a/claim").blocking("Widget a/web").held(PROTECTION);
+
+    let (graph, prediction) = delete(&[web(), claim.clone()], "Widget a/web", Cascade::Foreground);
+    assert_eq!(taken(&graph, &prediction, Fate::Removed), ["web", "claim"]);
+    let [expected] = &prediction.expected[..] else { panic!("{:?}", prediction.expected) };
+    assert_eq!(expected.finalizer, PROTECTION);
+    assert_eq!(names(&graph, expected.nodes.clone()), ["claim"]);
+
+    claim.deleting = true;
+    let (graph, prediction) = delete(&[web(), claim.clone()], "Widget a/web", Cascade::Foreground);
+    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["web"]);
+    let blockers: Vec<_> = prediction.blockers.iter().map(|it| it.finalizers.len()).collect();
+    assert_eq!(blockers, [0, 1], "the claim, and the widget that waits for it");
+    assert_eq!(prediction.expected, []);
+
+    let (graph, prediction) = delete(&[web(), claim.clone()], "Widget a/web", Cascade::Background);
+    assert_eq!(lingering(&graph, &prediction), ["claim"]);
+
+    let (graph, prediction) = delete(&[web(), claim], "ConfigMap a/claim", Cascade::Background);
+    assert_eq!(taken(&graph, &prediction, Fate::Terminating), ["claim"]);
+}
+
+#[test]
 fn a_namespace_that_something_else_keeps_is_a_blocker() {
     let why = "the API server of metrics.k8s.io does not respond".to_owned();
     let nodes = [Node { kept_by: vec![why], ..node("Namespace a") }, node("ConfigMap a/config")];

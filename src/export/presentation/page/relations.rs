@@ -132,7 +132,7 @@ fn text<'a>(evidence: &'a Evidence, key: &str) -> Option<&'a str> {
 pub(super) fn ownership_and_references(snapshot: &Snapshot) -> Markup {
     let orphans = orphans(snapshot);
     let orphans_of =
-        |kind: &KindSummary| orphans.get(&(&*kind.group, &*kind.kind)).copied().unwrap_or(0);
+        |kind: &KindSummary| orphans.get(&(&*kind.group, &*kind.kind)).copied().unwrap_or_default();
     let rows: Vec<_> = snapshot
         .kinds
         .iter()
@@ -168,7 +168,7 @@ pub(super) fn ownership_and_references(snapshot: &Snapshot) -> Markup {
 }
 
 /// The texts of a kind's columns; empty if there is nothing to show.
-fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: u64) -> [String; 4] {
+fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: Orphans) -> [String; 4] {
     let counts = &kind.owner_references;
     let mut bad: Vec<String> = OwnerHazard::ALL
         .iter()
@@ -193,7 +193,7 @@ fn cells(snapshot: &Snapshot, kind: &KindSummary, orphans: u64) -> [String; 4] {
 
     [
         bad.join(", "),
-        if orphans > 0 { Number(orphans).to_string() } else { String::new() },
+        orphans.in_words(),
         dangling.collect::<Vec<_>>().join(", "),
         deleted.collect::<Vec<_>>().join(", "),
     ]
@@ -212,13 +212,35 @@ const fn words(reason: OwnerHazard) -> &'static str {
     }
 }
 
-/// The number of confirmed orphans, by group and kind.
-fn orphans(snapshot: &Snapshot) -> BTreeMap<(&str, &str), u64> {
-    let mut counts = BTreeMap::new();
-    let confirmed =
-        snapshot.findings.iter().filter(|finding| finding.confidence == Confidence::Confirmed);
-    for finding in confirmed.filter(|finding| finding.code == FindingCode::Orphan) {
-        *counts.entry((finding.subject.group(), finding.subject.kind())).or_default() += 1;
+/// The orphans of a kind.
+#[derive(Clone, Copy, Debug, Default)]
+struct Orphans {
+    confirmed: u64,
+    suspected: u64,
+}
+
+impl Orphans {
+    /// `3, 2 suspected`; empty if there are none.
+    fn in_words(self) -> String {
+        let suspected = format!("{} suspected", Number(self.suspected));
+        match (self.confirmed, self.suspected) {
+            (0, 0) => String::new(),
+            (confirmed, 0) => Number(confirmed).to_string(),
+            (0, _) => suspected,
+            (confirmed, _) => format!("{}, {suspected}", Number(confirmed)),
+        }
+    }
+}
+
+/// The orphans, by group and kind.
+fn orphans(snapshot: &Snapshot) -> BTreeMap<(&str, &str), Orphans> {
+    let mut counts: BTreeMap<_, Orphans> = BTreeMap::new();
+    for finding in snapshot.findings.iter().filter(|it| it.code == FindingCode::Orphan) {
+        let of_kind = counts.entry((finding.subject.group(), finding.subject.kind())).or_default();
+        match finding.confidence {
+            Confidence::Confirmed => of_kind.confirmed += 1,
+            Confidence::Suspected => of_kind.suspected += 1,
+        }
     }
 
     counts

@@ -208,7 +208,7 @@ fn ownership_and_references_are_counted_per_kind() {
     for row in [
         "Database <small>db.example.io</small></th><td>–</td><td>–</td><td>1 to ConfigMap, 2 to Secret</td>\
          <td>5 in phase canary, oldest for 1d6h</td></tr>",
-        "Pod <small>core</small></th><td>1 in another namespace, 3 seen since loopwatch started</td><td>1</td><td>–</td><td>–</td></tr>",
+        "Pod <small>core</small></th><td>1 in another namespace, 3 seen since loopwatch started</td><td>1, 1 suspected</td><td>–</td><td>–</td></tr>",
     ] {
         assert!(page.contains(row), "{row} is missing");
     }

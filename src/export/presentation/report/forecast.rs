@@ -5,7 +5,7 @@ mod sections; // the parts of the report, as lists
 mod json; // the JSON
 mod deletion_tree; // the deleted objects, grouped by kind
 
-use loopwatch_model::cascade::Fate;
+use loopwatch_model::cascade::{Fate, NodeId};
 
 pub(crate) use self::context::Forecast;
 use self::context::Verdict;
@@ -92,6 +92,15 @@ impl Forecast<'_> {
         if unsure > 0 {
             let (count, stay) = (Number(unsure as u64), if unsure == 1 { "stays" } else { "stay" });
             facts.push(format!("timing decides whether {count} of them {stay} in deletion"));
+        }
+
+        let is_deleting = |id: &NodeId| self.graph.node(*id).deleting;
+        if self.operator.is_none() && self.request.targets.iter().any(is_deleting) {
+            facts.insert(0, "it is being deleted already".to_owned());
+        }
+
+        if self.is_target_in_doubt() {
+            facts.push("it stays in deletion while other objects use it".to_owned());
         }
 
         let lingering = self.prediction.lingering.len();

@@ -50,8 +50,8 @@ pub(crate) fn junit(snapshot: &Snapshot, input: &Input, fail_on: &FailOn) -> io:
         suite.write(&mut writer, fail_on)?;
     }
 
-    if !input.is_whole() {
-        write_unread(&mut writer, input)?;
+    if !input.is_whole() || input.shows_nothing(snapshot) {
+        write_unread(&mut writer, snapshot, input)?;
     }
 
     writer.write_event(Event::End(all.to_end()))?;
@@ -61,7 +61,11 @@ pub(crate) fn junit(snapshot: &Snapshot, input: &Input, fail_on: &FailOn) -> io:
 }
 
 /// Writes a suite with one test, which has an error because a part of the input is missing.
-fn write_unread(writer: &mut Writer<Vec<u8>>, input: &Input) -> io::Result<()> {
+fn write_unread(
+    writer: &mut Writer<Vec<u8>>,
+    snapshot: &Snapshot,
+    input: &Input,
+) -> io::Result<()> {
     let suite = BytesStart::new("testsuite").with_attributes([
         ("name", "the input"),
         ("tests", "1"),
@@ -74,8 +78,13 @@ fn write_unread(writer: &mut Writer<Vec<u8>>, input: &Input) -> io::Result<()> {
         ("type", "incomplete"),
         ("message", "loopwatch could not read all of its input, so findings may be missing"),
     ]);
-    let spots = input.blind_spots().into_iter().map(|spot| format!("{}: {}", spot.what, spot.why));
-    let text = xml_text(&spots.collect::<Vec<_>>().join("\n"));
+    let spots = if input.shows_nothing(snapshot) {
+        input.all_blind_spots(snapshot)
+    } else {
+        input.blind_spots()
+    };
+    let lines = spots.into_iter().map(|spot| format!("{}: {}", spot.what, spot.why));
+    let text = xml_text(&lines.collect::<Vec<_>>().join("\n"));
 
     writer.write_event(Event::Start(suite.borrow()))?;
     writer.write_event(Event::Start(case.borrow()))?;

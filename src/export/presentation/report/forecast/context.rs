@@ -24,7 +24,7 @@ pub(crate) struct Forecast<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Clear,
-    /// Timing decides whether objects stay in deletion.
+    /// Timing decides whether objects stay in deletion, or others that may use a target.
     Uncertain,
     Blocked,
 }
@@ -41,9 +41,16 @@ impl Forecast<'_> {
         let stops = !blockers.is_empty() || !lingering.is_empty() || !stranded.is_empty();
         match (!stops, self.unsure()) {
             (false, _) => Verdict::Blocked,
-            (true, 0) => Verdict::Clear,
+            (true, 0) if !self.is_target_in_doubt() => Verdict::Clear,
             (true, _) => Verdict::Uncertain,
         }
+    }
+
+    /// Whether a target may stay in deletion because others use it. The users of its dependents are
+    /// usually deleted with them.
+    pub(super) fn is_target_in_doubt(&self) -> bool {
+        let mut expected = self.prediction.expected.iter().flat_map(|expected| &expected.nodes);
+        expected.any(|node| self.request.targets.contains(node))
     }
 
     /// The number of objects of which timing decides whether they stay in deletion.

@@ -1,7 +1,8 @@
 //! The JSON of `what-if`. Version 1 is permanent: later releases only add fields.
 
 use loopwatch_model::cascade::{
-    Blocker, Claim, Fate, Graph, Kept, Node, NodeId, Reason, Step, Stranded, Taken,
+    Blocker, Claim, Expected, Fate, Graph, Kept, Node, NodeId, Reason, Step, Stranded, Taken,
+    built_in_actor,
 };
 use loopwatch_model::observation::LeftOut;
 use serde::Serialize;
@@ -28,6 +29,8 @@ pub(super) struct ForecastResponse<'a> {
     /// Other objects that are being deleted already and stay, although an owner is deleted.
     lingering: Vec<BlockerShape<'a>>,
     stranded_finalizers: Vec<StrandedShape<'a>>,
+    /// Finalizers that Kubernetes removes when nothing uses their objects any more, which is not checked.
+    expected_finalizers: Vec<ExpectedShape<'a>>,
     better_order: Vec<StepShape<'a>>,
     shared: Vec<PartShape<'a>>,
     not_visible: Vec<PartShape<'a>>,
@@ -81,6 +84,14 @@ struct StrandedShape<'a> {
 }
 
 #[derive(Debug, Serialize)]
+struct ExpectedShape<'a> {
+    finalizer: &'a str,
+    /// The component of Kubernetes that removes the finalizer, and when.
+    actor: &'static str,
+    objects: Vec<ObjectShape<'a>>,
+}
+
+#[derive(Debug, Serialize)]
 struct StepShape<'a> {
     /// `delete`, `wait`, `delete_targets` or `delete_definitions`.
     step: &'static str,
@@ -117,6 +128,7 @@ impl<'a> ForecastResponse<'a> {
             blocked_by: prediction.blockers.iter().map(|it| shapes.blocker(it)).collect(),
             lingering: prediction.lingering.iter().map(|it| shapes.blocker(it)).collect(),
             stranded_finalizers: prediction.stranded.iter().map(|it| shapes.stranded(it)).collect(),
+            expected_finalizers: prediction.expected.iter().map(|it| shapes.expected(it)).collect(),
             better_order: prediction.steps.iter().map(step).collect(),
             shared: forecast.shared.iter().map(PartShape::of).collect(),
             not_visible: forecast.left_out.iter().map(PartShape::of).collect(),
@@ -169,6 +181,11 @@ impl<'a> Shapes<'a> {
             waits_for: self.objects(&blocker.waits_for),
             kept_by: &self.0.node(blocker.node).kept_by,
         }
+    }
+
+    fn expected(&self, Expected { finalizer, nodes }: &'a Expected) -> ExpectedShape<'a> {
+        let actor = built_in_actor(finalizer).unwrap_or_default();
+        ExpectedShape { finalizer, actor, objects: self.objects(nodes) }
     }
 
     fn stranded(&self, stranded: &'a Stranded) -> StrandedShape<'a> {

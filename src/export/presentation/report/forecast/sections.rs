@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use loopwatch_model::cascade::{
-    Blocker, Cascade, Claim, Kept, KindFacts, Node, NodeId, Reason, Step, Stranded,
+    Blocker, Cascade, Claim, Expected, Kept, KindFacts, Node, NodeId, Reason, Step, Stranded,
+    built_in_actor,
 };
 use loopwatch_model::observation::{LeftOut, with_group};
 
@@ -67,6 +68,12 @@ pub(super) fn dependents(forecast: &Forecast<'_>) -> Vec<Section> {
              The garbage collector deletes them without this deletion, too.",
             &anyway,
             |text| text.clone().into(),
+        ),
+        section(
+            "Expected of Kubernetes",
+            "The forecast assumes that Kubernetes removes these finalizers. loopwatch has not checked the condition.",
+            &forecast.prediction.expected,
+            |expected| expected_item(forecast, expected).into(),
         ),
         section("Parts of the installation that stay", "", forecast.shared, |left_out| {
             left_out_item(left_out).into()
@@ -144,16 +151,22 @@ fn waiting(forecast: &Forecast<'_>, blocker: &Blocker, already: &str) -> String 
     let stranded = |finalizer: &String| {
         forecast.prediction.stranded.iter().any(|other| other.finalizer == *finalizer)
     };
-    let finalizers =
-        blocker.finalizers.iter().take(NAMES).map(|finalizer| match finalizer.split_once('/') {
+    let finalizers = blocker.finalizers.iter().take(NAMES).map(|finalizer| {
+        match (built_in_actor(finalizer), finalizer.split_once('/')) {
             _ if stranded(finalizer) => {
                 format!("keeps the finalizer {finalizer}, which no controller will remove")
             }
-            Some((domain, _)) => {
+            (Some(actor), _) => {
+                format!("keeps the finalizer {finalizer}, which is removed by {actor}")
+            }
+            (None, Some((domain, _))) => {
                 format!("waits until the controller of {domain} removes the finalizer {finalizer}")
             }
-            None => format!("waits until its controller removes the finalizer {finalizer}"),
-        });
+            (None, None) => {
+                format!("waits until its controller removes the finalizer {finalizer}")
+            }
+        }
+    });
 
     let mut causes: Vec<String> = finalizers.collect();
     let reasons = forecast.graph.node(blocker.node).kept_by.iter();
@@ -163,6 +176,11 @@ fn waiting(forecast: &Forecast<'_>, blocker: &Blocker, already: &str) -> String 
     }
 
     format!("{object} {already}{}", causes.join(" and "))
+}
+
+fn expected_item(forecast: &Forecast<'_>, Expected { finalizer, nodes }: &Expected) -> String {
+    let actor = built_in_actor(finalizer).unwrap_or_default();
+    format!("{finalizer} of {}: {actor}", objects(forecast, nodes))
 }
 
 fn stranded_item(forecast: &Forecast<'_>, stranded: &Stranded) -> String {
@@ -229,6 +247,10 @@ fn by_reason(left_out: &[LeftOut]) -> Vec<(&str, Vec<&str>)> {
 }
 
 fn hidden_item(why: &str, parts: &[&str]) -> String {
+    if let [part] = parts {
+        return format!("{part}: {why}");
+    }
+
     let shown: Vec<&str> = parts.iter().take(PARTS).copied().collect();
     let more = parts.len().saturating_sub(PARTS);
     let rest = if more > 0 { format!(" and {more} more") } else { String::new() };

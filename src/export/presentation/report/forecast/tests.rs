@@ -248,6 +248,54 @@ fn a_dependent_that_hangs_already_is_not_clear() {
 }
 
 #[test]
+fn a_target_that_others_may_use_is_uncertain_and_one_that_hangs_already_is_blocked() {
+    let text = |is_dependent: bool, deleting| {
+        let root = node(WIDGET, "shop", "web", &[]);
+        let mut claim = node(CONFIG_MAP, "shop", "claim", &[&root]);
+        claim.finalizers = vec!["kubernetes.io/pvc-protection".to_owned()];
+        claim.deleting = deleting;
+        let graph = Graph::new(vec![root, claim], kinds(), Vec::new());
+        let position = usize::from(!is_dependent);
+        let targets = graph.ids().skip(position).take(1).collect();
+        let request = Request { targets, ..Request::default() };
+        let forecast = Forecast {
+            graph: &graph,
+            request: &request,
+            prediction: &graph.predict(&request),
+            operator: None,
+            shared: &[],
+            left_out: &[],
+        };
+        (forecast.text(Style { width: 400, ..PLAIN }), forecast.json())
+    };
+
+    let (dependent, json) = text(true, false);
+    assert!(dependent.starts_with("CLEAR  "), "{dependent}");
+    assert!(
+        dependent.contains(
+            "kubernetes.io/pvc-protection of ConfigMap shop/claim: kube-controller-manager, once no Pod uses the claim"
+        ),
+        "{dependent}"
+    );
+    assert!(
+        json.contains("\"expected_finalizers\":[{\"finalizer\":\"kubernetes.io/pvc-pro"),
+        "{json}"
+    );
+
+    let (target, _) = text(false, false);
+    assert!(target.starts_with("UNCERTAIN  "), "{target}");
+    assert!(target.contains("it stays in deletion while other objects use it"), "{target}");
+
+    let (again, _) = text(false, true);
+    assert!(again.starts_with("BLOCKED  "), "{again}");
+    assert!(again.contains("it is being deleted already"), "{again}");
+    assert!(
+        again.contains("which is removed by kube-controller-manager, once no Pod uses the claim"),
+        "{again}"
+    );
+}
+
+#[test]
 fn a_large_tree_is_cut_and_counted() {
     let root = node(WIDGET, "shop", "web", &[]);
     let mut nodes = vec![root.clone()];
