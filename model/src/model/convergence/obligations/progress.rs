@@ -121,7 +121,10 @@ impl ObjectContext<'_> {
             obligation.deadline = now.after(deadline.unwrap_or_default());
         }
 
-        obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(now));
+        // A list shows failures that may be old.
+        let began = update.lost_at.filter(|at| !update.live && *at >= obligation.opened);
+        let began = began.map_or(now, |began| began.min(now));
+        obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(began));
         if says_failed && obligation.unasked && unconverged.regressed_since.is_none() {
             unconverged.regressed_since = Some(now);
         }

@@ -10,6 +10,9 @@ use crate::observation::Condition;
 use crate::observation::ConditionStatus::{Absent, False, True, Unknown};
 use crate::time::Timestamp;
 
+/// Words of reasons that say that the operator could not find out in which state the object is.
+const FINDING_OUT: &[&str] = &["determine", "observe", "query", "retrieve"];
+
 /// The combined meaning of the conditions of an object.
 #[derive(Clone, Debug)]
 pub(super) struct ConditionsReading {
@@ -151,10 +154,14 @@ impl<'k> ConditionsByRole<'k> {
     }
 
     /// Returns the verdict on a condition with the status `Unknown`. It is a failure if the reason
-    /// says so, or says that something else, such as an account, is paused.
+    /// says so, or says that something else, such as an account, is paused. An operator that could not
+    /// find out has not failed, and the object has not either.
     fn unknown_verdict(&self, condition: &Condition) -> Verdict {
         let reason = Words::of(&condition.reason);
         match reason.sense() {
+            Some(Sense::Bad) if FINDING_OUT.iter().any(|word| reason.has(word)) => {
+                Verdict::Progressing
+            }
             Some(Sense::Bad) => Verdict::Failed,
             Some(Sense::Paused) if !reasons::is_about_object(&reason, condition, self.kind) => {
                 Verdict::Failed
