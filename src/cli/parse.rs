@@ -233,7 +233,9 @@ pub(super) fn one_line(error: &clap::Error, arguments: &[OsString]) -> String {
 
     let text = without_value(error);
     let lines = text.lines().map(str::trim).filter(|line| {
-        !line.is_empty() && !line.starts_with("Usage:") && !line.starts_with("For more information")
+        // No name of an object begins with a hyphen.
+        let is_noise = ["Usage:", "For more information", "tip: to pass '-"];
+        !line.is_empty() && !is_noise.iter().any(|begin| line.starts_with(begin))
     });
     let joined = without_credentials(&lines.collect::<Vec<_>>().join("; "));
     let mut line =

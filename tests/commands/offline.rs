@@ -565,7 +565,8 @@ fn a_dump_in_which_everything_has_failed_is_not_healthy() {
 
     let one_user = dumped(folder.path(), &rejected(["a"; 4]));
     let report = text(&loopwatch(&["check", "--from", &one_user]).stdout);
-    let expected = "UNKNOWN  because objects have failed, and none has converged; no findings; 4 objects: 0";
+    let expected =
+        "UNKNOWN  because objects have failed, and none has converged; no findings; 4 objects: 0";
     assert!(report.starts_with(expected), "{report}");
 }
 

@@ -3,8 +3,13 @@
 //! A leak that takes hours cannot run in a test. But each sample of a leak that takes minutes is as
 //! real, and the model knows no clock other than the times in the recording.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde_json::Value;
+
+/// How often loopwatch asks again whether a missing object exists.
+const ASKED_EVERY_MS: i64 = 60_000;
 
 /// The names of numbers that are times in seconds.
 const SECONDS: [&str; 4] = ["cpu_seconds", "unfinished_seconds", "longest_running_seconds", "sum"];
@@ -17,7 +22,9 @@ const SPANS: [&str; 2] = ["interval", "duration"];
 ///
 /// That includes the times before it, such as the start of a process, and sums of time, such as its
 /// CPU time: a process keeps its age in proportion, and its share of a core. Counters keep their
-/// values, so their rates fall. The settings in the first line stay as they are.
+/// values, so their rates fall. The settings in the first line stay as they are. If loopwatch asked twice
+/// whether an object exists, and it never did, the answer is repeated every minute in between, as often as
+/// loopwatch asks.
 ///
 /// # Panics
 /// If it is not a recording.
@@ -31,12 +38,42 @@ pub fn stretched(recording: &str, factor: i64) -> String {
         observations.iter().filter_map(|line| instant(&line["at"])).min().expect("an observation");
 
     observations.iter_mut().for_each(|line| stretch(line, first, factor));
+    observations.extend(repeated_answers(&observations));
+    observations.sort_by_key(|line| instant(&line["at"]));
+
     let mut text = format!("{header}\n");
     for line in observations {
         text.push_str(&format!("{line}\n"));
     }
 
     text
+}
+
+/// The answers that an object is absent, every minute between two such answers.
+fn repeated_answers(observations: &[Value]) -> Vec<Value> {
+    let mut absent: BTreeMap<String, Timestamp> = BTreeMap::new();
+    let mut repeated = Vec::new();
+    for line in observations {
+        let answered = &line["saw"]["answered"];
+        let (Some(at), false) = (instant(&line["at"]), answered.is_null()) else { continue };
+        let probe = answered["probe"].to_string();
+        if answered["answer"] != "absent" {
+            absent.remove(&probe);
+            continue;
+        }
+
+        if let Some(before) = absent.insert(probe, at) {
+            let minutes = (1..).map(|minute| before.as_millisecond() + minute * ASKED_EVERY_MS);
+            for between in minutes.take_while(|between| *between < at.as_millisecond()) {
+                let between = Timestamp::from_millisecond(between).expect("in our time");
+                let mut copy = line.clone();
+                copy["at"] = Value::from(format!("{between:.3}"));
+                repeated.push(copy);
+            }
+        }
+    }
+
+    repeated
 }
 
 fn stretch(value: &mut Value, first: Timestamp, factor: i64) {
@@ -88,6 +125,31 @@ fn milliseconds(text: &str) -> Option<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_absence_of_an_object_is_repeated_between_two_answers() {
+        let answer = |at: &str, name: &str, answer: &str| {
+            format!(
+                r#"{{"at":"{at}","saw":{{"answered":{{"answer":"{answer}","probe":{{"read":{{"name":"{name}"}}}}}}}}}}"#
+            )
+        };
+        let lines = [
+            r#"{"loopwatch_recording":1}"#.to_owned(),
+            answer("2026-01-31T12:00:00Z", "a", "absent"),
+            answer("2026-01-31T12:00:01Z", "b", "absent"),
+            answer("2026-01-31T12:00:03Z", "a", "absent"),
+            answer("2026-01-31T12:00:04Z", "b", "forbidden"),
+            answer("2026-01-31T12:00:09Z", "b", "absent"),
+        ];
+        let stretched = stretched(&lines.join("\n"), 60);
+        let times: Vec<&str> = stretched
+            .lines()
+            .filter_map(|line| line.strip_prefix("{\"at\":\"")?.split_once('"'))
+            .map(|(at, _)| &at[11..16])
+            .collect();
+
+        assert_eq!(times, ["12:00", "12:01", "12:01", "12:02", "12:03", "12:04", "12:09"]);
+    }
 
     #[test]
     fn times_move_away_from_the_first_observation_and_counters_stay() {

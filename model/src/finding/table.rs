@@ -180,7 +180,7 @@ findings! {
         evidence: ["attempts", "handler", "last_error", "last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         settings: ["finalizer_stuck_after", "learn_after"],
         explained_by: [Machinery(LeakChain), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
-        advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
+        advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. If the actor is unknown, look for the program that the finalizer is named after. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
     DeletionBlockedByDependent Deletion Warning Ticket {

@@ -184,7 +184,7 @@ const DETAILS: &[(&str, &str)] = &[
     (
         "finalizers",
         r#"{{- range query (printf `max by (finalizer, actor) (loopwatch_finding_info{%s,name=%q})` $of $worst) }}
-{{ $worst }} waits for {{ .Labels.finalizer }}{{ with .Labels.actor }}, which {{ . }} should remove{{ end }}.
+{{ $worst }} waits for {{ .Labels.finalizer }}{{ with .Labels.actor }} (to be removed by {{ . }}){{ end }}.
 {{- end }}"#,
     ),
     (
