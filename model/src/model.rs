@@ -40,6 +40,7 @@ use self::recent_past::Points;
 use self::traces::Traces;
 use self::world::World;
 use crate::settings::Settings;
+use crate::time::Span;
 
 pub use self::findings::tuning;
 pub use self::operator::leases::LeaderElection;
@@ -79,11 +80,11 @@ impl Model {
         }
     }
 
-    /// Returns an empty model for a single look at the objects. Since nobody looks again, the time for which a
-    /// ticket is open until it pages counts from when the problem became one.
+    /// Returns an empty model for a single look at the objects. Since nobody looks again, a failure counts at
+    /// once, and the time for which a ticket is open until it pages counts from when the problem became one.
     #[must_use]
     pub fn for_one_look(settings: Settings) -> Self {
-        let mut model = Self::new(settings);
+        let mut model = Self::new(Settings { reject_after: Span::ZERO, ..settings });
         model.world.looks_once = true;
         model
     }

@@ -270,6 +270,7 @@ fn described(dump: &Dump) -> DumpInput {
     DumpInput {
         objects,
         without_managed_fields,
+        older_copies: dump.older_copies,
         problems: dump.problems.clone(),
         may_hide_objects: dump.is_broken,
     }

@@ -117,6 +117,13 @@ pub(crate) struct Restored {
 }
 
 impl World {
+    /// Returns whether all permissions of the operator are known, in every namespace.
+    pub(crate) fn knows_permissions(&self) -> bool {
+        let is_known = |view: &PermissionsView| !view.incomplete && view.granted_left_out == 0;
+        let grants = self.permissions.values().any(|view| !view.granted.is_empty());
+        grants && self.permissions.contains_key("") && self.permissions.values().all(is_known)
+    }
+
     pub(crate) fn new(settings: Settings) -> Self {
         let limits = settings.limits.clone();
         Self {

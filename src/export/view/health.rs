@@ -12,7 +12,7 @@ use super::blind_spots::{is_watch_down, watches};
 use super::input::Input;
 use super::text::Number;
 
-/// The worst health of any namespace and of the operator itself.
+/// The worst health of any namespace, of the operator itself, and of what is in no namespace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OverallHealth {
     Known(Health),
@@ -37,18 +37,24 @@ impl OverallHealth {
     /// Sums up a snapshot, which loopwatch has made from this input.
     #[must_use]
     pub(crate) fn of(snapshot: &Snapshot, input: &Input) -> Self {
-        // Objects stay Ready when their operator dies.
-        let is_of_operator = |finding: &&Finding| {
-            matches!(finding.subject, Subject::Operator { .. } | Subject::Controller { .. })
+        // Objects stay Ready when their operator dies, and a broken definition or webhook is in no namespace.
+        let is_in_no_namespace = |finding: &&Finding| {
+            matches!(
+                finding.subject,
+                Subject::Operator { .. }
+                    | Subject::Controller { .. }
+                    | Subject::Definition { .. }
+                    | Subject::Webhook { .. }
+            )
         };
-        let of_operator = snapshot
+        let elsewhere = snapshot
             .findings
             .iter()
-            .filter(is_of_operator)
+            .filter(is_in_no_namespace)
             .map(|finding| Health::of(finding.severity));
 
         let worst =
-            snapshot.health.values().copied().chain(of_operator).max().unwrap_or(Health::Healthy);
+            snapshot.health.values().copied().chain(elsewhere).max().unwrap_or(Health::Healthy);
         match Doubt::of(snapshot, input) {
             Some(doubt) if worst == Health::Healthy => Self::Unknown(doubt),
             _ => Self::Known(worst),

@@ -53,6 +53,8 @@ pub(crate) struct DumpInput {
     /// The number of objects without `managedFields`. For these, nothing shows when their specs
     /// were written.
     pub without_managed_fields: u64,
+    /// The number of copies of objects that are older than others in the dump.
+    pub older_copies: u64,
     /// Parts that could not be read: place and reason.
     pub problems: Vec<String>,
     /// Whether one of these parts may hold objects.
@@ -68,8 +70,9 @@ const KINDS: usize = 12;
 impl Input {
     /// The parts that loopwatch could not use, as blind spots.
     pub(crate) fn blind_spots(&self) -> Vec<BlindSpot> {
-        let without_ages = self.dump.iter().filter_map(DumpInput::without_ages);
-        self.unread().into_iter().chain(without_ages).collect()
+        let of_dump = |dump: &DumpInput| [dump.without_ages(), dump.replaced()];
+        let of_dump = self.dump.iter().flat_map(of_dump).flatten();
+        self.unread().into_iter().chain(of_dump).collect()
     }
 
     /// The parts that loopwatch could not read.
@@ -233,6 +236,16 @@ impl DumpInput {
                 if self.may_hide_objects { ", and reports no object as missing because of it" } else { "" },
                 list(self.problems.iter().cloned(), self.problems.len() as u64, "; ")
             ),
+        })
+    }
+
+    /// The older copies of objects, if there are any.
+    fn replaced(&self) -> Option<BlindSpot> {
+        (self.older_copies > 0).then(|| BlindSpot {
+            what: plural(self.older_copies, "object") + " with an older copy",
+            why: "the dump contains several copies; loopwatch judged the one with the highest resourceVersion, or else \
+                  the last one"
+                .to_owned(),
         })
     }
 

@@ -4,12 +4,12 @@
 //! loopwatch skips documents that it cannot read, and reports each with file, line and reason.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use loopwatch_model::observation::{
-    Cause, DefinitionView, ObjectView, Observation, Role, Scope, SourceId, StatusSchema, WatchId,
-    WatchedKind, Why,
+    Cause, DefinitionView, ObjectKey, ObjectView, Observation, Role, Scope, SourceId, StatusSchema,
+    WatchId, WatchedKind, Why,
 };
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
@@ -55,6 +55,8 @@ pub(crate) struct Dump {
     pub problems: Vec<String>,
     /// How many problems there are beyond these.
     more_problems: usize,
+    /// How many older copies of objects the dump contained.
+    pub older_copies: u64,
 }
 
 /// Maximum number of problems with a text of their own. The line of each costs a pass over the file.
@@ -79,6 +81,11 @@ fn reason(problem: &Option<String>) -> String {
     problem.as_ref().map(|problem| format!(" ({problem})")).unwrap_or_default()
 }
 
+/// The version of an object as a number, with which the API server orders the versions.
+fn version(object: &ObjectView) -> Option<u64> {
+    object.version.parse().ok()
+}
+
 impl Dump {
     /// Reads a file or a folder.
     ///
@@ -98,6 +105,7 @@ impl Dump {
             dump.add_text(&path.display().to_string(), &text, options);
         }
 
+        dump.keep_newest();
         if dump.more_problems > 0 {
             dump.problems.push(format!("and {} more problems", dump.more_problems));
         }
@@ -108,6 +116,28 @@ impl Dump {
         }
 
         Ok(dump)
+    }
+
+    /// Keeps the newest copy of each object: a folder may hold dumps of several times.
+    fn keep_newest(&mut self) {
+        for (_, objects) in self.objects.values_mut() {
+            let before = objects.len();
+            let mut newest: BTreeMap<ObjectKey, ObjectView> = BTreeMap::new();
+            let mut order: Vec<ObjectKey> = Vec::new();
+
+            for object in std::mem::take(objects) {
+                match newest.get(&object.key) {
+                    Some(known) if version(known) > version(&object) => {}
+                    known => {
+                        order.extend(known.is_none().then(|| object.key.clone()));
+                        newest.insert(object.key.clone(), object);
+                    }
+                }
+            }
+
+            objects.extend(order.iter().filter_map(|key| newest.remove(key)));
+            self.older_copies += (before - objects.len()) as u64;
+        }
     }
 
     /// The newest time in any object, but for times in the future. The dump was taken then or later.

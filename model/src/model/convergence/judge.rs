@@ -219,7 +219,7 @@ impl ObjectContext<'_> {
     /// counts until it has converged, because retries would otherwise close and reopen the finding.
     fn failing_since(&self) -> Option<Timestamp> {
         let hot = self.record.hot.as_ref()?;
-        let retries = self.record.verdict == Verdict::Progressing && self.had_regressed().is_some();
+        let retries = self.record.verdict == Verdict::Progressing && self.had_regressed();
         if self.record.verdict != Verdict::Failed && !retries {
             return None;
         }
@@ -230,13 +230,31 @@ impl ObjectContext<'_> {
             .filter(|_| unconverged.rollout_until.is_none_or(|until| until <= self.now))
     }
 
-    /// Returns when the spec was written that the operator has rejected. The time of a failure would
-    /// move whenever the operator retries.
-    fn rejected_since(&self) -> Option<Timestamp> {
+    /// Returns how the operator has rejected the present spec, and when that began: when the spec was written,
+    /// because the time of a failure would move whenever the operator retries. Of a change that loopwatch has not
+    /// seen, only the failure counts: the spec may have converged before. A rejected spec stays rejected while the
+    /// operator tries again.
+    fn rejected(&self) -> Option<(FailureSort, Timestamp)> {
         let obligation = self.record.obligation()?;
-        let rejected = self.rejected_at(obligation).filter(|at| *at <= self.now);
-        let counts = !obligation.uncounted && !obligation.unasked;
-        rejected.filter(|_| counts).map(|_| obligation.opened)
+        if obligation.uncounted || obligation.unasked {
+            return None;
+        }
+
+        let is_listed = obligation.backfilled;
+        let rejected_at = self.rejected_at(obligation).filter(|at| *at <= self.now);
+        if let (Some(failed), Some(_)) = (obligation.failed_since, rejected_at) {
+            let is_run = reading::runs_to_completion(&self.kind.group, &self.kind.kind);
+            return match is_listed {
+                true => (!is_run).then_some((FailureSort::Listed, failed)),
+                false => Some((FailureSort::Rejected, obligation.opened)),
+            };
+        }
+
+        let known = self.known_failure()?;
+        let is_same = known.sort == FailureSort::Listed || known.since == obligation.opened;
+        let fails = self.record.verdict == Verdict::Failed; // again, and not for long yet
+        let retries = self.record.verdict == Verdict::Progressing && self.now < obligation.deadline;
+        (is_same && (fails || retries)).then_some((known.sort, known.since))
     }
 
     /// Returns how the object fails, as its kind counts it.
@@ -245,25 +263,24 @@ impl ObjectContext<'_> {
             return None;
         }
 
-        let (sort, since) = match (self.failing_since(), self.rejected_since()) {
-            (Some(since), _) => (FailureSort::Regressed, since),
-            (None, Some(since)) => (FailureSort::Rejected, since),
-            (None, None) => return None,
-        };
-        let is_unseen = self.record.obligation().is_some_and(|obligation| obligation.backfilled);
-        Some(Failure { sort, since, is_unseen, reason: self.failure_reason() })
+        let of_spec = || self.failing_since().map(|since| (FailureSort::Regressed, since));
+        let (sort, since) = of_spec().or_else(|| self.rejected())?;
+        Some(Failure { sort, since, reason: self.failure_reason() })
     }
 
     /// Returns the signal that shows the failure. While the operator retries, the last one counts.
     pub(crate) fn failure_reason(&self) -> Arc<str> {
-        let known = self.had_regressed().filter(|_| self.record.verdict == Verdict::Progressing);
+        let known = self.known_failure().filter(|_| self.record.verdict == Verdict::Progressing);
         let signal = || self.record.hot.as_ref().map_or("", |hot| hot.signal.as_str());
         known.map_or_else(|| self.kind.failures.reason(signal()), |known| known.reason.clone())
     }
 
-    /// Returns how the object failed at its last review, if it had converged before.
-    fn had_regressed(&self) -> Option<&Failure> {
-        let known = self.record.hot.as_ref()?.failure.as_deref();
-        known.filter(|known| known.sort == FailureSort::Regressed)
+    /// Returns how the object failed at its last review.
+    fn known_failure(&self) -> Option<&Failure> {
+        self.record.hot.as_ref()?.failure.as_deref()
+    }
+
+    fn had_regressed(&self) -> bool {
+        self.known_failure().is_some_and(|known| known.sort == FailureSort::Regressed)
     }
 }

@@ -7,6 +7,7 @@
 use std::sync::Arc;
 
 use crate::finding::{Confidence, Evidence, FindingCode, Subject};
+use crate::model::world::kinds::failures::FailureSort;
 use crate::time::Timestamp;
 
 /// A problem that is a finding now, or will become one if nothing changes.
@@ -64,8 +65,8 @@ pub(crate) struct Reach {
     pub(crate) only_in: Option<Arc<str>>,
     /// When enough of them failed.
     pub(crate) since: Timestamp,
-    /// Whether they fail after spec changes of their own. A restart of loopwatch forgets these.
-    pub(crate) is_of_changes: bool,
+    /// How they fail. A restart of loopwatch forgets changes that were rejected.
+    pub(crate) sort: FailureSort,
 }
 
 /// Returns how many events within a window a finding needs, given the number that opens it: an

@@ -148,9 +148,10 @@ fn created(world: &World, definition: &DefinitionView) -> Timestamp {
     definition.created.unwrap_or(world.now).min(world.now)
 }
 
-/// Returns whether the operator serves the group of a definition.
+/// Returns whether the operator serves the group of a definition. Those who look once at a cluster or a dump look
+/// at all of it, and the definition of a broken installation may be the only trace of its group.
 fn is_of_operator(world: &World, definition: &DefinitionView) -> bool {
-    world.served_groups.contains(definition.group.as_str())
+    world.looks_once || world.served_groups.contains(definition.group.as_str())
 }
 
 /// A problem that nobody but the operator's maintainers can solve is due only if it is theirs.

@@ -39,6 +39,8 @@ pub(super) struct ObjectReport {
     pub(super) report: Report,
     /// Whether a controller wrote it, not somebody who may write the object.
     pub(super) is_trusted: bool,
+    /// Since when the status no longer says so; `None` if it does.
+    quiet_since: Option<Timestamp>,
 }
 
 /// A report in Events.
@@ -62,6 +64,10 @@ const MAX_EVENT_WEBHOOKS: usize = 16;
 
 /// How long an Event counts. The API server repeats none for longer while the failure lasts.
 const EVENTS_FOR: Span = Span::mins(5);
+
+/// How long a report counts after the status no longer has it. A controller that tries again says first that it
+/// works on the object.
+const RETRIES_FOR: Span = Span::mins(1);
 
 /// A condition that is older than this may have changed for another reason.
 const RECENT: Span = Span::mins(2);
@@ -105,10 +111,13 @@ impl Reports {
             return;
         }
 
-        let earlier = self.forget_object(slot);
         if calls.is_empty() {
+            let reports = self.of_objects.entry(slot).or_default();
+            reports.iter_mut().for_each(|it| _ = it.quiet_since.get_or_insert(world.now));
             return;
         }
+
+        let earlier = self.forget_object(slot);
         if self.of_objects.len() >= MAX_FAILED_CALLS {
             return world.count_dropped(Limit::FailedCalls);
         }
@@ -126,7 +135,8 @@ impl Reports {
             let changed = changed.filter(|at| !is_live || world.now.since(*at) <= RECENT);
             let known = earlier.iter().find(is_same).map(|known| known.report.since);
             let since = known.or(changed).unwrap_or(world.now);
-            reports.push(ObjectReport { report: Report { call, since }, is_trusted });
+            let report = Report { call, since };
+            reports.push(ObjectReport { report, is_trusted, quiet_since: None });
         }
 
         if !reports.is_empty() {
@@ -200,8 +210,15 @@ impl Reports {
         self.of_events.len() < MAX_EVENT_WEBHOOKS && of_namespace.count() < MAX_EVENT_WEBHOOKS / 2
     }
 
-    /// Forgets Events that are too old, and watches that have ended.
+    /// Forgets Events that are too old, what statuses no longer say, and watches that have ended.
     pub(super) fn forget_old(&mut self, world: &World) {
+        let is_over = |report: &ObjectReport| {
+            report.quiet_since.is_some_and(|since| world.now.since(since) >= RETRIES_FOR)
+        };
+        let over = self.of_objects.iter().filter(|(_, reports)| reports.iter().any(is_over));
+        let over: Vec<Slot> = over.map(|(slot, _)| *slot).collect();
+        over.into_iter().for_each(|slot| _ = self.forget_object(slot));
+
         let is_old = |event: &EventReport| world.now.since(event.last) >= EVENTS_FOR;
         let has_ended = |id: &WatchId| {
             world.find_watch(id).is_none_or(|number| !world.watches[number as usize].active)
@@ -245,6 +262,9 @@ impl Reports {
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let quiet = self.of_objects.values_mut().flatten().filter_map(|it| it.quiet_since.as_mut());
+        quiet.for_each(|at| *at = at.shifted(by_ms));
+
         let of_objects = self.of_objects.values_mut().flatten().map(|it| &mut it.report);
         let of_events = self.of_events.values_mut();
         let of_events = of_events.flat_map(|it| [&mut it.report.since, &mut it.last]);

@@ -12,9 +12,11 @@
 use crate::finding::{FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::operator::pace::{Objects, is_blind};
+use crate::model::operator::reconciled;
 use crate::model::operator::scraped::{Scraped, of_loop};
 use crate::model::operator::{Instance, Operator};
 use crate::model::world::World;
+use crate::observation::{Permission, PermissionsView};
 
 const CODE: FindingCode = FindingCode::SilentHotLoop;
 
@@ -50,7 +52,7 @@ pub(super) fn silent_hot_loop(world: &World, scraped: &Scraped<'_>) -> Option<De
     let ended = pace.ended.sum();
     let seconds = pace.seconds();
     let objects = Objects::of(world, &scraped.view.name);
-    Some(of_loop(world, scraped, CODE, since, |evidence| {
+    let detection = of_loop(world, scraped, CODE, since, |evidence| {
         evidence
             .with("reconciles_per_second", Value::count(ended / seconds))
             .with("objects", Value::count(objects.at_rest + objects.in_progress))
@@ -60,5 +62,24 @@ pub(super) fn silent_hot_loop(world: &World, scraped: &Scraped<'_>) -> Option<De
                 Value::count((pace.requeued.sum() * 100).checked_div(ended).unwrap_or(0)),
             )
             .with("window", Value::Span(pace.window))
-    }))
+    });
+
+    Some(detection.suspected_if(!sees_all_of(world, &scraped.view.name)))
+}
+
+/// Returns whether loopwatch sees all objects that a controller reconciles. A controller may poll others on
+/// purpose.
+fn sees_all_of(world: &World, controller: &str) -> bool {
+    let Some(number) = reconciled::kind_of_controller(world, controller) else { return false };
+    let watches = || world.watches.iter().filter(|watch| watch.active && watch.kind == number);
+    let is_watched = |namespace: &str| watches().any(|watch| watch.covers_all_of(namespace));
+
+    // The operator cannot see more than its permissions allow, if they are known.
+    let kind = &world.kinds[usize::from(number)];
+    let is_of_kind = |it: &Permission| it.group == *kind.group && it.resource == kind.resource;
+    let allows = |view: &PermissionsView| view.granted.iter().any(is_of_kind);
+    let mut granted = world.permissions.iter().filter(|(_, view)| allows(view));
+
+    is_watched("")
+        || (world.knows_permissions() && granted.all(|(namespace, _)| is_watched(namespace)))
 }

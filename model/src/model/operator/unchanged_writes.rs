@@ -32,28 +32,29 @@ const BOOKKEEPING: [(&str, &str); 3] =
 /// Returns the resources that the operator may update although loopwatch does not watch them; `None` if the
 /// permissions of the operator are not known.
 fn unwatched(world: &World) -> Option<BTreeSet<String>> {
-    let views = || world.permissions.values();
-    let granted = || views().flat_map(|view| &view.granted);
-    if views().any(|view| view.incomplete || view.granted_left_out > 0)
-        || granted().next().is_none()
-    {
+    if !world.knows_permissions() {
         return None;
     }
 
     let is_update = |it: &&Permission| matches!(it.verb.as_str(), "update" | "patch" | "*");
-    let resources = granted().filter(is_update).map(|permission| {
-        let resource = permission.resource.split('/').next().unwrap_or_default();
-        (permission.group.as_str(), resource)
+    let updates = world.permissions.iter().flat_map(|(namespace, view)| {
+        view.granted.iter().filter(is_update).map(move |permission| (namespace, permission))
     });
-    let is_watched = |(group, resource): (&str, &str)| {
+    let resources = updates.map(|(namespace, permission)| {
+        let resource = permission.resource.split('/').next().unwrap_or_default();
+        (namespace, (permission.group.as_str(), resource))
+    });
+    let is_watched = |namespace: &str, (group, resource): (&str, &str)| {
         world.watches.iter().filter(|watch| watch.active).any(|watch| {
             let kind = &world.kinds[usize::from(watch.kind)];
-            *kind.group == *group && kind.resource == resource
+            let is_of_kind = *kind.group == *group && kind.resource == resource;
+            is_of_kind && watch.covers_all_of(namespace)
         })
     };
 
-    let unwatched = resources.filter(|of| !BOOKKEEPING.contains(of) && !is_watched(*of));
-    Some(unwatched.map(|(group, resource)| with_group(resource, group)).collect())
+    let unwatched = resources
+        .filter(|(namespace, of)| !BOOKKEEPING.contains(of) && !is_watched(namespace, *of));
+    Some(unwatched.map(|(_, (group, resource))| with_group(resource, group)).collect())
 }
 
 impl Operator {

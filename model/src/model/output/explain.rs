@@ -18,6 +18,7 @@ use crate::snapshot::{
     ExplainedChange, ExplainedCondition, ExplainedEvent, ExplainedFinalizer, ExplainedObject,
     ExplainedObligation, ExplainedWriter, Explanation, ObjectState,
 };
+use crate::time::{Span, Timestamp};
 
 /// The maximum length of a chain of findings that explain each other.
 const MAX_EXPLANATIONS: usize = 10;
@@ -49,7 +50,7 @@ impl Model {
             phase: self.world.shared.texts.get(record.phase).to_string(),
             phase_since: hot.and_then(|hot| hot.phase_since),
             last_convergence_seconds: timed,
-            obligation: obligation(record),
+            obligation: obligation(record).map(|open| self.without_unknown_times(open)),
             conditions: self.conditions_of(slot, record),
             writers: Vec::new(),
             deletion_progress: hot.and_then(|hot| hot.deletion.as_ref()?.last_progress),
@@ -60,6 +61,13 @@ impl Model {
             timeline: self.timeline(address, record.watch),
             findings: self.findings_about(address),
         })
+    }
+
+    /// Removes the time of an acknowledgement that a single look shows without its time.
+    fn without_unknown_times(&self, open: ExplainedObligation) -> ExplainedObligation {
+        let (now, looks_once) = (self.world.now, self.world.looks_once);
+        let is_known = |at: &Timestamp| !looks_once || now.since(*at) >= Span::secs(1);
+        ExplainedObligation { acknowledged: open.acknowledged.filter(is_known), ..open }
     }
 
     /// Returns the finding events about an object and its kind, and the Kubernetes Events about it,

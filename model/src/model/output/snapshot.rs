@@ -8,7 +8,6 @@ use crate::finding::{Finding, FindingCode, Severity, Subject};
 use crate::model::Model;
 use crate::model::deletion::finalizers;
 use crate::model::status::reading;
-use crate::model::world::kinds::failures::FailureSort;
 use crate::model::world::kinds::{FinalizerWaits, Kind, Watch};
 use crate::model::world::store::{HotRecord, Record, Slot, uid_text};
 use crate::snapshot::{
@@ -367,11 +366,9 @@ impl Model {
             let Some((finding, reach)) = open else { continue };
 
             let word = Health::of(finding.severity);
-            let sort =
-                if reach.is_of_changes { FailureSort::Rejected } else { FailureSort::Regressed };
             match (&reach.only_in, finding.severity) {
                 (None, _) => {
-                    let names = kind.failures.namespaces_of(&reach.reason, sort);
+                    let names = kind.failures.namespaces_of(&reach.reason, reach.sort);
                     failing.extend(names.map(|name| (name, word)));
                 }
                 (Some(_), Severity::Critical) => {

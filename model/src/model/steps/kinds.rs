@@ -4,7 +4,7 @@ use crate::finding::{Evidence, FindingCode, Value};
 use crate::model::findings::detection::{Detection, Reach, percent_of};
 use crate::model::findings::open_findings::OpenFindings;
 use crate::model::world::World;
-use crate::model::world::kinds::failures::SharedReason;
+use crate::model::world::kinds::failures::{FailureSort, SharedReason};
 use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
 use crate::model::world::visibility::Visibility;
@@ -93,7 +93,9 @@ fn failing(world: &World, number: u16) -> Option<Detection> {
         return many.map(|many| many.detection);
     }
 
-    many_rejected(world, number).or(many.map(|many| many.detection))
+    many_rejected(world, number)
+        .or(many.map(|many| many.detection))
+        .or_else(|| many_listed(world, number))
 }
 
 /// Many objects of a kind that had converged and fail.
@@ -126,7 +128,7 @@ fn many_regressed(world: &World, number: u16) -> Option<ManyRegressed> {
     let detection = Detection::new(world.now, FindingCode::Failing, since, due, evidence)
         .weak_if(!is_widespread || slots().any(undated))
         .blocks_if(false)
-        .reaching(reach(shared, false));
+        .reaching(reach(shared, FailureSort::Regressed));
 
     Some(ManyRegressed { detection, is_widespread })
 }
@@ -148,8 +150,28 @@ fn many_rejected(world: &World, number: u16) -> Option<Detection> {
         Detection::new(world.now, FindingCode::Failing, shared.since, due, evidence)
             .weak_if(true)
             .blocks_if(false)
-            .reaching(reach(shared, true)),
+            .reaching(reach(shared, FailureSort::Rejected)),
     )
+}
+
+/// Detects that many objects of a kind fail, in several namespaces and for one reason, and that loopwatch has
+/// not seen when they began to. Their specs are probably not the cause.
+fn many_listed(world: &World, number: u16) -> Option<Detection> {
+    let kind = &world.kinds[number as usize];
+    let needed = failing_objects(&world.settings, kind.objects);
+    let shared = kind.failures.listed.frequent_reason(needed)?;
+    let evidence = || {
+        let evidence = Evidence::new().with("failed", Value::Count(shared.objects() as i64));
+        with_reason(world, number, evidence, shared)
+            .with("examples", Value::Names(example_names(world, shared.slots())))
+    };
+
+    let detection =
+        Detection::new(world.now, FindingCode::Failing, shared.since, shared.since, evidence)
+            .weak_if(true)
+            .blocks_if(false)
+            .reaching(reach(shared, FailureSort::Listed));
+    Some(detection)
 }
 
 fn with_reason(
@@ -164,12 +186,12 @@ fn with_reason(
         .text("reason", shared.reason.to_string())
 }
 
-fn reach(shared: SharedReason<'_>, is_of_changes: bool) -> Reach {
+fn reach(shared: SharedReason<'_>, sort: FailureSort) -> Reach {
     Reach {
         reason: shared.reason.clone(),
         only_in: shared.only_in.cloned(),
         since: shared.since,
-        is_of_changes,
+        sort,
     }
 }
 

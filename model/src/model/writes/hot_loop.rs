@@ -34,8 +34,12 @@ const PERIODIC_FROM: Span = Span::secs(5);
 /// The share of the pauses that must fit the period, in percent.
 const PERIODIC_PERCENT: usize = 75;
 
-/// How much a pause may differ from the period: by a quarter of it, and by the resolution of the times.
+/// How much a pause may differ from the period: by a quarter of it, so that half of all pauses of any length fit.
+/// For the end of an open finding, which chance must not cause, by an eighth.
 const JITTER: i64 = 4;
+const LITTLE_JITTER: i64 = 8;
+
+/// The resolution of the times in managed fields.
 const RESOLUTION: Span = Span::secs(1);
 
 /// How long a counter must run, and at least how fast.
@@ -77,7 +81,7 @@ pub(super) fn detect(
             && own >= 2
             && count >= needed
             && found.wasted.len() * 100 >= within.len() * WASTED_PERCENT
-            && !is_periodic(&within, manager)
+            && !is_periodic(&within, manager, is_open)
     };
 
     let found = [
@@ -131,11 +135,12 @@ fn without_change<'a>(suspect: &Suspect, within: &[&'a Seen], from: Timestamp) -
     let times = within.windows(2).filter(|pair| pair[1].change.is_waste);
     let times = times.filter(|pair| pair[1].status != pair[0].status).count();
     let (followed, before) = suspect.followed;
+    let before_from = followed.before(Span(pause(&wasted).0.saturating_mul(before.into())));
 
     Some(Loop {
         changes: if times * 2 >= wasted.len().saturating_sub(1) { "times" } else { "metadata" },
         since: suspect.wasted_since?,
-        earlier: if followed > from { usize::from(before) } else { 0 },
+        earlier: if before_from > from { usize::from(before) } else { 0 },
         wasted,
     })
 }
@@ -190,7 +195,7 @@ fn author(wasted: &[&Seen]) -> Option<(Arc<str>, usize)> {
 
 /// Returns whether an author writes at equal distances of some seconds, with all of its versions: a
 /// heartbeat may carry news, miss a beat, or come twice at once.
-fn is_periodic(within: &[&Seen], name: &str) -> bool {
+fn is_periodic(within: &[&Seen], name: &str, is_open: bool) -> bool {
     let is_own = |seen: &&&Seen| {
         seen.author.as_ref().map_or(name.is_empty(), |author| *author.name == *name)
     };
@@ -205,9 +210,15 @@ fn is_periodic(within: &[&Seen], name: &str) -> bool {
 
     let fits = |pause: &&i64| {
         let beats = ((**pause + period / 2) / period).max(1);
-        (**pause - beats * period).abs() <= period / JITTER + RESOLUTION.0
+        (**pause - beats * period).abs() <= period / if is_open { LITTLE_JITTER } else { JITTER }
     };
     pauses.iter().filter(fits).count() * 100 >= pauses.len() * PERIODIC_PERCENT
+}
+
+/// Returns the mean pause between the versions. Those before the first one have probably had the same.
+fn pause(wasted: &[&Seen]) -> Span {
+    let (Some(first), Some(last)) = (wasted.first(), wasted.last()) else { return Span::ZERO };
+    Span(last.at.since(first.at).0 / (wasted.len() as i64 - 1).max(1))
 }
 
 /// Returns the rate of the versions.

@@ -275,8 +275,8 @@ fn rejected_changes_do_not_become_regressions_when_loopwatch_restarts() {
     let mut again = lab.restart();
     again.list(&widgets);
     again.advance(Span::mins(20));
-    assert_eq!(again.findings(), ["Failing Widget (all)"], "the change is still rejected");
-    assert!(again.evidence().contains("rejected 3"), "{}", again.evidence());
+    assert_eq!(again.findings(), ["Failing Widget (all)"], "the changes are still rejected");
+    assert!(again.evidence().contains("failed 3"), "{}", again.evidence());
 }
 
 /// Returns widgets of several namespaces that were created a minute apart, and have failed since.
@@ -293,32 +293,68 @@ fn rejected_earlier(lab: &Lab) -> Vec<Widget> {
 }
 
 #[test]
-fn a_list_of_which_every_object_was_rejected_shows_that_the_kind_fails() {
-    let mut lab = Lab::unsynced(Settings::default());
-    let widgets = rejected_earlier(&lab);
-    lab.list(&widgets);
-    lab.advance(Span::mins(1));
+fn many_listed_objects_that_fail_for_one_reason_show_that_the_kind_fails() {
+    for (healthy, found) in [(0, true), (4, true), (5, false)] {
+        let mut lab = Lab::unsynced(Settings::default());
+        let mut widgets = rejected_earlier(&lab);
+        widgets.extend((0..healthy).map(|number| {
+            let mut works = Widget::new(&format!("works-{number}"), lab.ago(Span::mins(5)));
+            works.ready();
+            works
+        }));
+        lab.list(&widgets);
+        lab.advance(Span::mins(1));
 
-    assert_eq!(lab.findings(), ["Failing Widget (all)"]);
-    assert_eq!(lab.finding("Failing").severity, Severity::Warning);
-    assert_eq!(lab.since("Failing"), lab.ago(Span::mins(9)), "when the third was created");
+        assert_eq!(lab.has("Failing"), found, "{healthy}: {:?}", lab.findings());
+        if found {
+            assert_eq!(lab.finding("Failing").severity, Severity::Warning);
+            assert!(lab.evidence().contains("failed 4"), "{}", lab.evidence());
+        }
+    }
 }
 
 #[test]
-fn a_listed_object_that_works_with_a_newer_spec_ends_the_rejections_before() {
-    for (age, found) in [(Span::hours(2), true), (Span::mins(5), false)] {
-        for position in [0, 2, 4] {
-            let mut lab = Lab::unsynced(Settings::default());
-            let mut widgets = rejected_earlier(&lab);
-            let mut works = Widget::new("works", lab.ago(age));
-            works.ready();
-            widgets.insert(position, works);
-
-            lab.list(&widgets);
-            lab.advance(Span::mins(1));
-            assert_eq!(lab.has("Failing"), found, "{age} {position}: {:?}", lab.findings());
+fn listed_objects_of_one_namespace_or_with_reasons_of_their_own_do_not() {
+    for in_one in [true, false] {
+        let mut lab = Lab::unsynced(Settings::default());
+        let mut widgets = rejected_earlier(&lab);
+        for (number, widget) in widgets.iter_mut().enumerate() {
+            match in_one {
+                true => widget.namespace = "team-b".to_owned(),
+                false => _ = widget.failed(["TypoA", "TypoB", "TypoC", "TypoD"][number]),
+            }
         }
+        lab.list(&widgets);
+        lab.advance(Span::mins(1));
+        assert!(!lab.has("Failing"), "{:?}", lab.findings());
     }
+}
+
+#[test]
+fn retries_of_rejected_changes_do_not_end_the_finding() {
+    let mut lab = Lab::new();
+    let _healthy = tenant(&mut lab, "team-a", 10);
+    let mut widgets =
+        ["team-b", "team-c", "team-d"].map(|of| reject(&mut lab, of, of, "WebhookDenied"));
+    assert!(lab.has("Failing"));
+    lab.changes();
+
+    for _ in 0..30 {
+        for widget in &mut widgets {
+            lab.apply(widget.waiting());
+        }
+        lab.advance(Span::secs(3));
+        for widget in &mut widgets {
+            lab.apply(widget.failed("WebhookDenied"));
+        }
+        lab.advance(Span::secs(57));
+    }
+    assert_eq!(lab.changes(), Vec::<String>::new());
+
+    lab.apply(widgets[0].ready());
+    lab.apply(widgets[1].ready());
+    lab.advance(Span::mins(1));
+    lab.assert_no_findings();
 }
 
 #[test]

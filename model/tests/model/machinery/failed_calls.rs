@@ -77,6 +77,32 @@ fn a_webhook_that_two_statuses_report_is_found_within_30_s() {
 }
 
 #[test]
+fn an_operator_that_says_that_it_tries_again_still_reports_the_webhook() {
+    for pause in [15, 60, 300] {
+        let mut lab = Lab::new();
+        let (mut a, mut b) = two_reports(&mut lab, REFUSED);
+        for _ in 0..10 {
+            lab.advance(Span::secs(pause));
+            for widget in [&mut a, &mut b] {
+                lab.apply(widget.waiting());
+            }
+            lab.advance(Span::secs(2));
+            for widget in [&mut a, &mut b] {
+                report(&mut lab, widget, REFUSED);
+            }
+        }
+        let mut opened = lab.changes();
+        opened.retain(|change| change.contains("Webhook"));
+        assert_eq!(opened, ["Opened WebhookUnavailable webhook v.example.io"], "{pause}");
+
+        lab.apply(a.waiting());
+        lab.apply(b.waiting());
+        lab.advance(Span::secs(90));
+        assert!(!lab.has("WebhookUnavailable"), "nobody reports it any more");
+    }
+}
+
+#[test]
 fn one_status_takes_three_times_as_long() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("a");

@@ -53,6 +53,9 @@ fn a_leak_with_objects_that_stay_in_deletion_is_one_chain() {
     operator.run(0.5, 24.0);
 
     let chain = operator.process.finding(FindingCode::LeakChain).expect("a chain");
+    let openings = operator.process.lab.changes();
+    let openings = openings.iter().filter(|change| change.contains("LeakChain")).count();
+    assert_eq!(openings, 1, "a scrape neither closes nor opens it");
     assert_eq!(chain.confidence, Confidence::Confirmed);
     let summary = chain.summary();
     assert!(summary.contains("objects 4") || summary.contains("objects 3"), "{summary}");

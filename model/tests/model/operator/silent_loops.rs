@@ -24,6 +24,7 @@ struct Operator {
     total: Turn,
     started: Option<Timestamp>,
     counts_requeues: bool,
+    name: &'static str,
 }
 
 /// Ten reconciles per second, each of which asks for the next one.
@@ -39,7 +40,8 @@ impl Operator {
         let mut lab = Lab::with(settings);
         let widgets = (0..objects).map(|number| lab.converged(&format!("web-{number}"))).collect();
         let total = Turn { succeeded: 1_000, failed: 10, requeued: 50 };
-        let mut new = Self { lab, widgets, total, started: None, counts_requeues: true };
+        let mut new =
+            Self { lab, widgets, total, started: None, counts_requeues: true, name: "widget" };
         new.run(8, REST);
         new
     }
@@ -66,7 +68,7 @@ impl Operator {
             instance: INSTANCE.into(),
             framework: Framework::ControllerRuntime,
             controllers: vec![ControllerView {
-                name: "widget".into(),
+                name: self.name.into(),
                 succeeded: Some(total.succeeded),
                 failed: Some(total.failed),
                 requeued: self.counts_requeues.then_some(total.requeued),
@@ -82,6 +84,14 @@ impl Operator {
         let findings = self.lab.snapshot().findings;
         findings.into_iter().find(|finding| finding.code == FindingCode::SilentHotLoop)
     }
+}
+
+#[test]
+fn a_controller_of_objects_that_nobody_watches_is_only_suspected() {
+    let mut operator = Operator::new(3);
+    operator.name = "node-health";
+    operator.run(60, LOOP);
+    assert_eq!(operator.found().map(|it| it.confidence), Some(Confidence::Suspected));
 }
 
 #[test]

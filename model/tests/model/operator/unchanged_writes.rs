@@ -8,7 +8,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
 
 use crate::lab::pods::INSTANCE;
-use crate::lab::{GROUP, Lab, Widget, unlearned};
+use crate::lab::{GROUP, Lab, Widget, namespaced, unlearned};
 
 /// An operator of one object, which has converged.
 struct Operator {
@@ -124,6 +124,16 @@ fn writes_that_may_concern_other_kinds_are_only_suspected() {
     }));
     unknown.run(30, MANY);
     assert_eq!(unknown.found().map(|it| it.confidence), Some(Confidence::Suspected));
+}
+
+#[test]
+fn writes_that_may_concern_other_namespaces_are_only_suspected() {
+    let mut operator = Operator::new(&[]);
+    operator.lab.discover(&[namespaced("team-a")]);
+    let mut view = vec![operator.lab.view(&operator.widget)];
+    operator.lab.list_in(&namespaced("team-a").watch, std::mem::take(&mut view));
+    operator.run(40, MANY);
+    assert_eq!(operator.found().map(|it| it.confidence), Some(Confidence::Suspected));
 }
 
 #[test]

@@ -6,6 +6,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
 use super::{Written, found};
+use crate::lab::dice::Dice;
 use crate::lab::{Lab, Widget, spec_by, status_by, unlearned, watch};
 
 /// Lets the operator write the present time into the status of an object, `count` times.
@@ -53,6 +54,33 @@ fn a_slow_loop_with_irregular_pauses_is_found_within_two_minutes() {
     }
 
     assert!(hot_loop(&lab).is_some());
+}
+
+#[test]
+fn a_loop_with_random_pauses_is_one_finding() {
+    for (least, most) in [(3, 9), (2, 12), (1, 5)] {
+        let mut dice = Dice(7);
+        let mut lab = Lab::new();
+        let mut widget = lab.converged("web");
+        let until = lab.now.after(Span::mins(30));
+        while lab.now < until {
+            let pause = least * 1_000 + dice.roll((most - least) * 1_000);
+            rewrite(&mut lab, &mut widget, 1, Span(pause as i64));
+        }
+
+        let opened = lab.changes();
+        assert_eq!(opened, ["Opened HotLoop Widget team-a/web"], "{least} to {most} seconds");
+    }
+}
+
+#[test]
+fn rare_writes_are_no_loop_however_many_came_before() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    for pause in [17, 9, 26, 14, 21, 11, 24, 15, 19, 13, 27, 10, 22, 16, 18] {
+        rewrite(&mut lab, &mut widget, 1, Span::secs(pause));
+        assert_eq!(hot_loop(&lab), None, "seven writes in two minutes");
+    }
 }
 
 #[test]

@@ -17,7 +17,6 @@ impl ObjectContext<'_> {
             Verdict::Converged | Verdict::Finished => {
                 self.record.flags.set(Flag::SpecConverged, true);
                 self.record.flags.set(Flag::ConvergedUnseen, true);
-                self.note_converged(spec_written(update.view));
             }
             Verdict::Progressing | Verdict::Failed => {
                 let written = spec_written(update.view).map(|written| written.min(self.now));
@@ -31,7 +30,6 @@ impl ObjectContext<'_> {
 
                 if let Some(lost) = regressed.filter(|_| no_task) {
                     self.record.flags.set(Flag::SpecConverged, true);
-                    self.note_converged(written);
                     return self.open_regression(update, lost);
                 }
 
@@ -45,12 +43,6 @@ impl ObjectContext<'_> {
             }
             Verdict::Suspended | Verdict::Unknown => {}
         }
-    }
-
-    /// Tells the kind that the operator has made the object converge with its spec, at some time.
-    fn note_converged(&mut self, written: Option<Timestamp>) {
-        let written = written.or(self.record.created()).unwrap_or(self.now);
-        self.kind.failures.had_converged(written.min(self.now));
     }
 
     /// Returns when a new unconverged object regressed, if it did: an object that stopped being

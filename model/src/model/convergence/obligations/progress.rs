@@ -57,7 +57,10 @@ impl ObjectContext<'_> {
         let Some(obligation) = unconverged.obligation.as_mut() else { return };
         let opened = obligation.opened;
 
-        obligation.acknowledged = Some(now);
+        // A list shows acknowledgements that may be old.
+        let written = status_writer(update.view).and_then(|manager| manager.time);
+        let known = written.filter(|at| !update.live && *at >= opened);
+        obligation.acknowledged = Some(known.map_or(now, |at| at.min(now)));
         obligation.unmeasured |= !in_time;
         let (measured, in_slo) = (obligation.is_measured(), obligation.outcome.is_none());
         let live = update.live && !update.new;
@@ -122,7 +125,9 @@ impl ObjectContext<'_> {
         }
 
         // A list shows failures that may be old.
-        let began = update.lost_at.filter(|at| !update.live && *at >= obligation.opened);
+        let written = || status_writer(update.view).and_then(|manager| manager.time);
+        let began =
+            update.lost_at.or_else(written).filter(|at| !update.live && *at >= obligation.opened);
         let began = began.map_or(now, |began| began.min(now));
         obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(began));
         if says_failed && obligation.unasked && unconverged.regressed_since.is_none() {

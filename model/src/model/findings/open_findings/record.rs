@@ -5,6 +5,7 @@ use crate::model::findings::detection::{Detection, Reach};
 use crate::model::findings::open_findings::earlier_starts::EarlierStart;
 use crate::model::findings::open_findings::places::{Claim, Group};
 use crate::model::findings::open_findings::report::{Causes, PageRule, PagesIf, Report};
+use crate::model::world::kinds::failures::FailureSort;
 use crate::time::{Span, Timestamp};
 
 /// A finding that is open or waits for room.
@@ -297,7 +298,7 @@ impl Record {
 
     /// Returns whether the start of the problem should survive a restart of loopwatch.
     pub(super) fn outlives_restart(&self) -> bool {
-        self.reach.as_ref().is_none_or(|reach| !reach.is_of_changes)
+        self.reach.as_ref().is_none_or(|reach| reach.sort != FailureSort::Rejected)
     }
 
     fn can_be_raised(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::model::status::reading::polarity::{FINISHED_WORDS, Polarity, SUMMARY_TYPES};
 use crate::model::status::reading::reasons::{self, explains_a_problem, false_signal, sense, show};
-use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::senses::{self, Sense};
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, completion, prose};
@@ -45,7 +45,7 @@ pub(super) struct ConditionsByRole<'k> {
     fault: Option<Signal>,
     terminal: Option<Signal>,
     in_progress: Option<Signal>,
-    /// `Running=True` without a reason: the work of a run, or beside a good summary a process.
+    /// `Running=True` or the like: the work of a run, or beside a good summary a process.
     running: Option<Signal>,
     /// Types that mean work in progress, with a reason that says that the work is done.
     work_done: Option<Signal>,
@@ -74,6 +74,14 @@ pub(super) struct ConditionsByRole<'k> {
 /// Returns whether the reason of a type that means work in progress says that the work is done.
 pub(super) fn is_work_done(condition: &Condition) -> bool {
     Words::of(&condition.reason).iter().any(|word| FINISHED_WORDS.contains(&word))
+}
+
+/// Returns whether a condition that means work in progress may say instead what a healthy object does all the
+/// time. A good summary shows that it does.
+fn may_be_steady(condition: &Condition) -> bool {
+    [&condition.r#type, &condition.reason]
+        .iter()
+        .all(|text| !Words::of(text).iter().any(senses::is_work))
 }
 
 fn is_type(condition: &Condition, word: &str) -> bool {
@@ -251,7 +259,7 @@ impl<'k> ConditionsByRole<'k> {
             True if is_work_done(condition) => {
                 keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            True if condition.reason.is_empty() && is_type(condition, "running") => {
+            True if may_be_steady(condition) => {
                 keep_worse(&mut self.running, new(Verdict::Progressing, Reason::InMotion));
             }
             // A Deployment stays `Progressing` after its rollout. Only the reason or the message

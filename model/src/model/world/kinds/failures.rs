@@ -18,9 +18,9 @@ pub(crate) struct Failures {
     /// The objects whose spec changes the operator has rejected since it succeeded in their
     /// namespace, or in two others.
     rejected: FailedObjects,
+    /// The objects that have failed since before loopwatch saw them, and may have converged before.
+    pub(crate) listed: FailedObjects,
     successes: Successes,
-    /// When the newest spec was written of which loopwatch has only seen that it has converged, not when.
-    converged_unseen: Option<Timestamp>,
     /// A success may have ended rejections since the last review of the kind.
     is_relieved: bool,
 }
@@ -41,17 +41,16 @@ pub(crate) struct Failure {
     pub(crate) sort: FailureSort,
     /// When a converged object began to fail, or when a rejected spec was written.
     pub(crate) since: Timestamp,
-    /// Whether loopwatch did not see the rejected change: it was older than the first list.
-    pub(crate) is_unseen: bool,
     /// The signal that shows the failure.
     pub(crate) reason: Arc<str>,
 }
 
-/// Whether an object fails with a spec that had converged.
+/// Whether an object fails with a spec that had converged: only those that loopwatch has seen show it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FailureSort {
     Regressed,
     Rejected,
+    Listed,
 }
 
 /// Objects that fail, and the times at which they began.
@@ -100,9 +99,7 @@ impl Failures {
         }
 
         let is_over = |new: &Failure| {
-            let is_older = new.is_unseen && self.converged_unseen >= Some(new.since);
-            new.sort == FailureSort::Rejected
-                && (is_older || self.successes.end(namespace, new.since))
+            new.sort == FailureSort::Rejected && self.successes.end(namespace, new.since)
         };
         if let Some(new) = new.filter(|new| !is_over(new)) {
             self.of_sort(new.sort).add(slot, namespace, new);
@@ -118,15 +115,6 @@ impl Failures {
         let first = self.rejected.iter().next().map(|(at, _)| *at);
         if self.successes.note(namespace, now, first) {
             self.rejected = FailedObjects::default();
-        }
-    }
-
-    /// Notes that a listed object has converged with a spec that was written at `written`. Nothing shows
-    /// when it did, so the rejections of all specs up to that time may be over.
-    pub(crate) fn had_converged(&mut self, written: Timestamp) {
-        if self.converged_unseen < Some(written) {
-            self.converged_unseen = Some(written);
-            self.is_relieved |= self.rejected.remove_until(written);
         }
     }
 
@@ -147,6 +135,7 @@ impl Failures {
         let objects = match sort {
             FailureSort::Regressed => &self.regressed,
             FailureSort::Rejected => &self.rejected,
+            FailureSort::Listed => &self.listed,
         };
         objects.by_reason.get(reason).into_iter().flat_map(BTreeMap::keys)
     }
@@ -158,17 +147,17 @@ impl Failures {
 
     /// Returns `signal`, shared with other objects that fail with it.
     pub(crate) fn reason(&self, signal: &str) -> Arc<str> {
-        let known = [&self.regressed, &self.rejected].into_iter().find_map(|objects| {
-            objects.by_reason.get_key_value(signal).map(|(reason, _)| reason.clone())
-        });
+        let known =
+            [&self.regressed, &self.rejected, &self.listed].into_iter().find_map(|objects| {
+                objects.by_reason.get_key_value(signal).map(|(reason, _)| reason.clone())
+            });
         known.unwrap_or_else(|| signal.into())
     }
 
     /// Forgets all objects after a change of the clock. Their records say which instants have moved.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
-        (self.regressed, self.rejected) = Default::default();
+        (self.regressed, self.rejected, self.listed) = Default::default();
         self.failing_since = None;
-        self.converged_unseen = self.converged_unseen.map(|at| at.shifted(by_ms));
         self.successes.rebase(by_ms);
     }
 
@@ -176,6 +165,7 @@ impl Failures {
         match sort {
             FailureSort::Regressed => &mut self.regressed,
             FailureSort::Rejected => &mut self.rejected,
+            FailureSort::Listed => &mut self.listed,
         }
     }
 }
@@ -249,6 +239,23 @@ impl FailedObjects {
         shared.max_by_key(|shared| (shared.only_in.is_none(), shared.objects()))
     }
 
+    /// Returns the reason for which `needed` objects of several namespaces fail, at whatever times they began.
+    pub(crate) fn frequent_reason(&self, needed: usize) -> Option<SharedReason<'_>> {
+        let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
+            let mut starts: Vec<Timestamp> =
+                namespaces.values().flatten().map(|(at, _)| *at).collect();
+            let position = needed.saturating_sub(1);
+            if namespaces.len() < 2 || starts.len() <= position {
+                return None;
+            }
+
+            let since = *starts.select_nth_unstable(position).1;
+            Some(SharedReason { reason, only_in: None, since, namespaces, ended: None })
+        });
+
+        shared.max_by_key(SharedReason::objects)
+    }
+
     /// Returns the reason for which `needed` objects of several namespaces failed within a day.
     /// Those up to `success` count only if it lies outside of two of these namespaces.
     fn recent_reason(
@@ -307,27 +314,6 @@ impl FailedObjects {
         if namespaces.is_empty() {
             self.by_reason.remove(&failure.reason);
         }
-    }
-
-    /// Removes the objects that failed up to a time, and returns whether there were any.
-    fn remove_until(&mut self, last: Timestamp) -> bool {
-        let before = self.len();
-        let ends = |(since, _): &(Timestamp, Slot)| *since <= last;
-        self.by_time.retain(|key| !ends(key));
-        self.by_namespace.clear();
-
-        self.by_reason.retain(|_, namespaces| {
-            namespaces.retain(|namespace, objects| {
-                objects.retain(|key| !ends(key));
-                if !objects.is_empty() {
-                    *self.by_namespace.entry(namespace.clone()).or_default() += objects.len();
-                }
-                !objects.is_empty()
-            });
-            !namespaces.is_empty()
-        });
-
-        self.len() < before
     }
 
     fn forget_one_in(&mut self, namespace: &str) {

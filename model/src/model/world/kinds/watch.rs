@@ -115,6 +115,12 @@ impl Watch {
         self.scope.namespace().is_none_or(|within| within == namespace)
     }
 
+    /// Returns whether everything in a namespace is in the scope of the watch, and if it is empty,
+    /// everything in the cluster.
+    pub(crate) fn covers_all_of(&self, namespace: &str) -> bool {
+        self.scope.namespace().is_none_or(|within| within == namespace && !namespace.is_empty())
+    }
+
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(crate) fn rebase(&mut self, by_ms: i64) {
         let shift = |at: &mut Timestamp| *at = at.shifted(by_ms);
