@@ -648,3 +648,70 @@ fn a_report_that_cannot_be_written_is_an_error() {
         assert_eq!(output.status.code(), Some(2));
     }
 }
+
+#[test]
+fn many_objects_whose_phase_is_failed_show_that_the_kind_fails() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut items = rejected(["a", "b", "c", "d"]);
+    for item in &mut items {
+        item["status"] = json!({"observedGeneration": 1, "phase": "Failed"});
+        item["metadata"]["managedFields"] = Value::Null;
+    }
+    assert_eq!(findings(&["--from", &dumped(folder.path(), &items)]), ["Failing Widget /"]);
+}
+
+#[test]
+fn the_newest_copy_of_an_object_counts_in_whatever_order_a_folder_has_them() {
+    for (first, second) in [(7, 8), (8, 7)] {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (file, version) in [("1.json", first), ("2.json", second)] {
+            let mut item = rejected(["a"; 4]).remove(0);
+            item["metadata"]["resourceVersion"] = json!(version.to_string());
+            if version == 7 {
+                item["status"]["conditions"][0]["status"] = json!("True");
+            }
+            write(folder.path(), file, &item.to_string());
+        }
+
+        let output = loopwatch(&["check", "--from", folder.path().to_str().expect("a path")]);
+        let said = text(&output.stdout);
+        assert!(said.contains("1 object: 0 converged, 1 failed"), "{said}");
+        assert!(said.contains("1 object with an older copy"), "{said}");
+    }
+}
+
+#[test]
+fn an_explanation_invents_no_time_of_an_acknowledgement() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let file = dumped(folder.path(), &rejected(["a"; 4]));
+    let said = text(&loopwatch(&["explain", "widget", "w0", "--from", &file]).stdout);
+    assert!(said.contains("the spec changed") && !said.contains("acknowledged the spec"), "{said}");
+}
+
+#[test]
+fn a_refused_definition_is_a_warning_and_no_good_health() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = "2026-01-01T00:00:00Z";
+    let condition = |name: &str| json!({"type": name, "status": "False", "reason": "KindConflict", "lastTransitionTime": at});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "gears.example.org", "uid": "u", "creationTimestamp": at},
+        "spec": {
+            "group": "example.org", "scope": "Namespaced",
+            "names": {"kind": "Gear", "plural": "gears"},
+            "versions": [{"name": "v1", "served": true, "storage": true, "subresources": {"status": {}}}]
+        },
+        "status": {"conditions": [condition("NamesAccepted"), condition("Established")]}
+    });
+    let mut later = rejected(["a"; 4]).remove(3);
+    later["status"]["conditions"][0]["status"] = json!("True");
+
+    let file = dumped(folder.path(), &[definition, later]);
+    let output = loopwatch(&["check", "--from", &file]);
+    let said = text(&output.stdout);
+    assert!(
+        said.starts_with("DEGRADED  ") && said.contains("WARNING  DefinitionNotEstablished"),
+        "{said}"
+    );
+    assert_eq!(output.status.code(), Some(1));
+}

@@ -150,9 +150,10 @@ fn silent() {
     pause(Duration::from_secs(15));
     let (found, _) = expect_while_twin_works(&case, "SilentHotLoop", "widget");
 
+    // loopwatch watches one namespace of many, and does not know what the operator may do in the others.
     assert_eq!(
         (found.severity(), &found.0["confidence"]),
-        ("warning", &json!("confirmed")),
+        ("warning", &json!("suspected")),
         "{found}"
     );
     assert!(found.evidence("reconciles_per_second").as_u64() >= Some(5), "{found}");
