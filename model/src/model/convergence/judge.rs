@@ -240,14 +240,14 @@ impl ObjectContext<'_> {
             return None;
         }
 
-        let is_listed = obligation.backfilled;
         let rejected_at = self.rejected_at(obligation).filter(|at| *at <= self.now);
         if let (Some(failed), Some(_)) = (obligation.failed_since, rejected_at) {
+            if !obligation.backfilled {
+                return Some((FailureSort::Rejected, obligation.opened));
+            }
+
             let is_run = reading::runs_to_completion(&self.kind.group, &self.kind.kind);
-            return match is_listed {
-                true => (!is_run).then_some((FailureSort::Listed, failed)),
-                false => Some((FailureSort::Rejected, obligation.opened)),
-            };
+            return (!is_run).then_some((FailureSort::Listed, failed));
         }
 
         let known = self.known_failure()?;

@@ -9,6 +9,7 @@ use crate::model::world::store::{Flag, Slot};
 use crate::model::world::timers::Timer;
 use crate::model::world::visibility::Visibility;
 use crate::settings::Settings;
+use crate::time::Timestamp;
 
 /// The maximum number of objects that a finding about a kind names.
 const MAX_EXAMPLES: usize = 3;
@@ -139,19 +140,8 @@ fn many_regressed(world: &World, number: u16) -> Option<ManyRegressed> {
 fn many_rejected(world: &World, number: u16) -> Option<Detection> {
     let failures = &world.kinds[number as usize].failures;
     let shared = failures.rejected_reason(world.settings.failing_objects.max(1) as usize)?;
-    let evidence = || {
-        let evidence = Evidence::new().with("rejected", Value::Count(shared.objects() as i64));
-        with_reason(world, number, evidence, shared)
-            .with("examples", Value::Names(example_names(world, shared.slots())))
-    };
-
     let due = shared.since.after(world.settings.settle);
-    Some(
-        Detection::new(world.now, FindingCode::Failing, shared.since, due, evidence)
-            .weak_if(true)
-            .blocks_if(false)
-            .reaching(reach(shared, FailureSort::Rejected)),
-    )
+    Some(ticket(world, number, shared, (FailureSort::Rejected, "rejected"), due))
 }
 
 /// Detects that many objects of a kind fail, in several namespaces and for one reason, and that loopwatch has
@@ -160,18 +150,27 @@ fn many_listed(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
     let needed = failing_objects(&world.settings, kind.objects);
     let shared = kind.failures.listed.frequent_reason(needed)?;
+    Some(ticket(world, number, shared, (FailureSort::Listed, "failed"), shared.since))
+}
+
+/// The finding about objects of which nothing shows that their specs are not the cause; `key` counts them.
+fn ticket(
+    world: &World,
+    number: u16,
+    shared: SharedReason<'_>,
+    (sort, key): (FailureSort, &'static str),
+    due: Timestamp,
+) -> Detection {
     let evidence = || {
-        let evidence = Evidence::new().with("failed", Value::Count(shared.objects() as i64));
+        let evidence = Evidence::new().with(key, Value::Count(shared.objects() as i64));
         with_reason(world, number, evidence, shared)
             .with("examples", Value::Names(example_names(world, shared.slots())))
     };
 
-    let detection =
-        Detection::new(world.now, FindingCode::Failing, shared.since, shared.since, evidence)
-            .weak_if(true)
-            .blocks_if(false)
-            .reaching(reach(shared, FailureSort::Listed));
-    Some(detection)
+    Detection::new(world.now, FindingCode::Failing, shared.since, due, evidence)
+        .weak_if(true)
+        .blocks_if(false)
+        .reaching(reach(shared, sort))
 }
 
 fn with_reason(

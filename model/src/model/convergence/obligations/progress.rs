@@ -57,10 +57,7 @@ impl ObjectContext<'_> {
         let Some(obligation) = unconverged.obligation.as_mut() else { return };
         let opened = obligation.opened;
 
-        // A list shows acknowledgements that may be old.
-        let written = status_writer(update.view).and_then(|manager| manager.time);
-        let known = written.filter(|at| !update.live && *at >= opened);
-        obligation.acknowledged = Some(known.map_or(now, |at| at.min(now)));
+        obligation.acknowledged = Some(began(update, opened, now, || status_time(update)));
         obligation.unmeasured |= !in_time;
         let (measured, in_slo) = (obligation.is_measured(), obligation.outcome.is_none());
         let live = update.live && !update.new;
@@ -124,12 +121,10 @@ impl ObjectContext<'_> {
             obligation.deadline = now.after(deadline.unwrap_or_default());
         }
 
-        // A list shows failures that may be old.
-        let written = || status_writer(update.view).and_then(|manager| manager.time);
-        let began =
-            update.lost_at.or_else(written).filter(|at| !update.live && *at >= obligation.opened);
-        let began = began.map_or(now, |began| began.min(now));
-        obligation.failed_since = says_failed.then(|| obligation.failed_since.unwrap_or(began));
+        let known = || update.lost_at.or_else(|| status_time(update));
+        let began = || began(update, obligation.opened, now, known);
+        obligation.failed_since =
+            says_failed.then(|| obligation.failed_since.unwrap_or_else(began));
         if says_failed && obligation.unasked && unconverged.regressed_since.is_none() {
             unconverged.regressed_since = Some(now);
         }
@@ -141,10 +136,30 @@ impl ObjectContext<'_> {
     }
 }
 
+/// Returns when something began that the status of a version says: now or, if a list shows it, perhaps earlier, as
+/// far as that is `known` and not before the spec was written.
+fn began(
+    update: &Update<'_>,
+    opened: Timestamp,
+    now: Timestamp,
+    known: impl FnOnce() -> Option<Timestamp>,
+) -> Timestamp {
+    if update.live {
+        return now;
+    }
+
+    known().filter(|at| *at >= opened).map_or(now, |at| at.min(now))
+}
+
+/// Returns when the status was written last.
+fn status_time(update: &Update<'_>) -> Option<Timestamp> {
+    status_writer(update.view).and_then(|manager| manager.time)
+}
+
 impl Unconverged {
     /// Records what the status says, whichever spec it is about, and who wrote it.
     fn note_status(&mut self, update: &Update<'_>, now: Timestamp) {
-        self.last_status_write = status_writer(update.view).and_then(|m| m.time);
+        self.last_status_write = status_time(update);
         self.unready = matches!(update.about_earlier, Some(Verdict::Progressing | Verdict::Failed));
         if update.status_changed && !update.spec_changed && !update.new {
             self.status_written = Some(now);

@@ -242,14 +242,9 @@ impl FailedObjects {
     /// Returns the reason for which `needed` objects of several namespaces fail, at whatever times they began.
     pub(crate) fn frequent_reason(&self, needed: usize) -> Option<SharedReason<'_>> {
         let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
-            let mut starts: Vec<Timestamp> =
-                namespaces.values().flatten().map(|(at, _)| *at).collect();
-            let position = needed.saturating_sub(1);
-            if namespaces.len() < 2 || starts.len() <= position {
-                return None;
-            }
+            namespaces.values().nth(1)?; // in several
 
-            let since = *starts.select_nth_unstable(position).1;
+            let since = enough_of(namespaces.values().flatten().map(|(at, _)| *at), needed)?;
             Some(SharedReason { reason, only_in: None, since, namespaces, ended: None })
         });
 
@@ -276,12 +271,8 @@ impl FailedObjects {
             let after = ended.map_or(day, |at| at.max(day));
             namespaces.values().filter(|objects| has_any(objects, after)).nth(1)?; // in several
 
-            let mut starts: Vec<Timestamp> =
-                namespaces.values().flatten().map(|(at, _)| *at).filter(|at| *at > after).collect();
-            let position = needed.saturating_sub(1);
-            starts.get(position)?;
-            let (_, since, _) = starts.select_nth_unstable(position);
-            let since = *since;
+            let starts = namespaces.values().flatten().map(|(at, _)| *at);
+            let since = enough_of(starts.filter(|at| *at > after), needed)?;
             Some(SharedReason { reason, only_in: None, since, namespaces, ended })
         });
 
@@ -361,6 +352,14 @@ impl SharedReason<'_> {
         let Some(ended) = self.ended else { return objects.len() };
         objects.iter().rev().take_while(|(since, _)| *since > ended).count()
     }
+}
+
+/// Returns when `needed` objects had failed that began to at these times.
+fn enough_of(starts: impl Iterator<Item = Timestamp>, needed: usize) -> Option<Timestamp> {
+    let mut starts: Vec<Timestamp> = starts.collect();
+    let position = needed.saturating_sub(1);
+    starts.get(position)?;
+    Some(*starts.select_nth_unstable(position).1)
 }
 
 /// Returns when enough objects of a second namespace had failed, if that was shortly after those of
