@@ -82,22 +82,23 @@ enum Load {
 }
 
 /// How long the operator runs.
-const LENGTH: Duration = Duration::from_secs(152);
+const LENGTH: Duration = Duration::from_secs(228);
 
 /// The factors. Two hours are enough for the shortest time scale of a trend, and a day and a half
-/// for the longest one. With one sample per second, the buckets of these scales have a sample each.
-const HOURS: i64 = 50;
-const DAYS: i64 = 960;
+/// for the longest one. On a busy machine, loopwatch scrapes every 1.7 seconds only. The buckets of
+/// these scales have a sample each even then.
+const HOURS: i64 = 34;
+const DAYS: i64 = 640;
 
 /// The runtime of Go collects garbage at least every two minutes, which is this long before the
 /// first stretch.
-const COLLECT_EVERY: Duration = Duration::from_secs(2);
+const COLLECT_EVERY: Duration = Duration::from_secs(3);
 
 /// Time between two steps of the load.
 const EVERY: Duration = Duration::from_millis(500);
 
 /// A longer time without a sample makes a trend begin anew: a tenth of its window, stretched.
-const MAX_GAP: Duration = Duration::from_secs(6);
+const MAX_GAP: Duration = Duration::from_secs(9);
 
 /// The limit of the runtime.
 const LIMIT: &str = "200MiB";
@@ -105,7 +106,7 @@ const LIMIT: &str = "200MiB";
 const SLOW: [Slow; 6] = [
     Slow {
         name: "heap-leak",
-        fault: "HeapLeak?rate=1Mi",
+        fault: "HeapLeak?rate=700Ki",
         found: &["HeapLeak", "MemoryExhaustionPredicted"],
         verdict: "confirmed",
         ..Slow::HEALTHY
@@ -130,7 +131,7 @@ const SLOW: [Slow; 6] = [
     },
     Slow {
         name: "cache-growth",
-        fault: "CacheGrowth?size=512Ki",
+        fault: "CacheGrowth?size=350Ki",
         load: Load::Objects,
         found: &["HeapGrowthExplained"],
         verdict: "growth_explained",
@@ -139,11 +140,16 @@ const SLOW: [Slow; 6] = [
     Slow {
         name: "heap-step",
         fault: "HeapStep?size=64Mi",
-        after: Duration::from_secs(75),
+        after: Duration::from_secs(112),
         ..Slow::HEALTHY
     },
     // A wave of a day, if stretched by the larger factor.
-    Slow { name: "heap-wave", fault: "HeapWave?size=64Mi&period=90s", kept: DAYS, ..Slow::HEALTHY },
+    Slow {
+        name: "heap-wave",
+        fault: "HeapWave?size=64Mi&period=135s",
+        kept: DAYS,
+        ..Slow::HEALTHY
+    },
 ];
 
 /// Records each fault for minutes, stretches the recording to hours and to days, and replays it.

@@ -4,7 +4,7 @@ use crate::model::status::reading::facts::Status;
 use crate::model::status::reading::phases;
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::sense;
-use crate::model::status::reading::roles::{ConditionsByRole, ConditionsReading};
+use crate::model::status::reading::roles::{self, ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::words::Words;
 use crate::observation::ConditionStatus::{False, True};
@@ -89,7 +89,7 @@ fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsRea
     let named = here().filter(|condition| at.is_empty() && names_phase(status, condition));
     let entered = named.map(|condition| condition.changed).max();
     let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(status));
-    for condition in here() {
+    for condition in here().filter(|condition| !repeats_phase(status, condition)) {
         let outdated = is_outdated(status, condition);
 
         // If the status has its own `observedGeneration`, that of a summary condition may lag.
@@ -119,6 +119,16 @@ fn is_place_outdated(object: &ObjectView, at: &str) -> bool {
 fn names_phase(status: &Status<'_>, condition: &Condition) -> bool {
     condition.status == True
         && matches!(Polarity::of(&condition.r#type), Polarity::Summary(_))
+        && phases::is_in_phase(status, &condition.r#type)
+}
+
+/// Returns whether a condition has the name of the object's phase, and does not name work that ends:
+/// `Running=True` in the phase `Running`. It says no more than the phase.
+fn repeats_phase(status: &Status<'_>, condition: &Condition) -> bool {
+    condition.status == True
+        && condition.at.is_empty()
+        && Polarity::of(&condition.r#type) == Polarity::InProgress
+        && roles::may_be_steady(condition)
         && phases::is_in_phase(status, &condition.r#type)
 }
 

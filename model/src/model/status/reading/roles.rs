@@ -78,7 +78,7 @@ pub(super) fn is_work_done(condition: &Condition) -> bool {
 
 /// Returns whether a condition that means work in progress may say instead what a healthy object does all the
 /// time. A good summary shows that it does.
-fn may_be_steady(condition: &Condition) -> bool {
+pub(super) fn may_be_steady(condition: &Condition) -> bool {
     [&condition.r#type, &condition.reason]
         .iter()
         .all(|text| !Words::of(text).iter().any(senses::is_work))
