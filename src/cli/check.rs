@@ -60,7 +60,7 @@ pub(super) struct CheckArgs {
     fail_on: LowestSeverity,
     /// Also exit with 1 if an object is in one of these states, with or without a finding: for example
     /// failed,overdue
-    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state)]
+    #[arg(long, value_name = "STATE", value_delimiter = ',', value_parser = state, long_help = states_help())]
     fail_on_state: Vec<ObjectState>,
     /// Time after which to print the report even if some lists are incomplete
     #[arg(long, value_name = "DURATION", default_value = "2m", value_parser = Span::parse, help_heading = "Cluster")]
@@ -415,6 +415,18 @@ fn severity(text: &str) -> Result<LowestSeverity, String> {
     let [critical, warning, info] =
         severities.map(|severity| (severity.as_str(), LowestSeverity(Some(severity))));
     one_of(text, &[critical, warning, info, ("none", LowestSeverity(None))])
+}
+
+/// The help of `--fail-on-state`, with the meaning of each state.
+fn states_help() -> String {
+    let states = ObjectState::ALL.iter();
+    let lines = states.map(|state| format!("\n  {:<12} {}", state.as_str(), state.meaning()));
+
+    format!(
+        "Also exit with 1 if an object is in one of these states, with or without a finding: for example \
+         failed,overdue{}",
+        lines.collect::<String>()
+    )
 }
 
 fn state(text: &str) -> Result<ObjectState, String> {

@@ -55,6 +55,27 @@ words! {
 }
 
 impl ObjectState {
+    /// Returns what the state means, for people.
+    #[must_use]
+    pub const fn meaning(self) -> &'static str {
+        match self {
+            Self::Converged => "its status says that its spec is in effect",
+            Self::Progressing => "work is in progress, within the deadline",
+            Self::Overdue => "work is in progress, past the deadline",
+            Self::Failed => "the operator reports that it cannot put the spec into effect",
+            Self::Terminating => "it is being deleted",
+            Self::Suspended => "its spec or its status says that it is paused on purpose",
+            Self::Skipped => {
+                "an annotation or a label makes the operator skip it; lists of objects show it as \
+                 suspended"
+            }
+            Self::Finished => "it ran to completion",
+            Self::Unknown => {
+                "loopwatch cannot interpret its status, or does not see it at the moment"
+            }
+        }
+    }
+
     /// Returns the state under which documents list a single object. Counts keep skipped objects apart
     /// from suspended ones; for an object, the reason does.
     #[must_use]

@@ -246,6 +246,7 @@ impl ObjectContext<'_> {
                 .with("lost_for", Value::Age(since))
                 .with("threshold", Value::Span(due.since(since)))
         });
+        let detection = detection.suspected_if(unconverged.perhaps_never_converged);
         Some(detection.for_reason(self.failure_reason()))
     }
 

@@ -50,6 +50,10 @@ pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands};
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);
 
+/// Words for work that makes an object for the first time.
+const MAKES: [&str; 6] =
+    ["bootstrapping", "creating", "initialising", "initializing", "installing", "provisioning"];
+
 /// The failed attempts in a row after which a handler of the operator counts as failing. One or two
 /// are part of normal work: a conflict, or something that is not there yet.
 const SEVERAL_ATTEMPTS: u32 = 3;
@@ -248,6 +252,16 @@ pub(crate) fn runs_to_completion(group: &str, kind: &str) -> bool {
 pub(crate) fn ended_with(object: &ObjectView, failed: Timestamp) -> bool {
     completion::run_ended(&Status::of(object))
         .is_some_and(|ended| failed <= ended.after(WRITTEN_WITHIN))
+}
+
+/// Returns whether the phase, or the reason of a condition that is not true, names work that makes an
+/// object for the first time. Some operators use the same words when they replace parts of it.
+pub(crate) fn is_being_made(object: &ObjectView) -> bool {
+    let makes = |text: &str| words::Words::of(text).iter().any(|word| MAKES.contains(&word));
+    let is_not_true = |condition: &&Condition| condition.status != ConditionStatus::True;
+    let mut reasons = object.conditions.iter().filter(is_not_true);
+
+    makes(phases::own_phase(object)) || reasons.any(|condition| makes(&condition.reason))
 }
 
 /// Returns whether a kind is a built-in workload kind, whose status has exact rules.

@@ -24,7 +24,8 @@ pub(crate) enum Relation {
 const SHORTEST_LABEL: usize = 4;
 
 /// Further names of field managers that say nothing about the program behind them.
-const GENERIC: [&str; 8] = [
+const GENERIC: [&str; 9] = [
+    "OpenAPI-Generator",
     "ansible-operator",
     "app",
     "controller-manager",

@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use crate::model::world::World;
-use crate::model::world::field_managers;
-use crate::observation::{GENERIC_MANAGERS, Manager, ObjectView, Owned};
+use crate::model::world::{controller_names, field_managers};
+use crate::observation::{Manager, ObjectView, Owned};
 use crate::time::{Span, Timestamp};
 
 /// How far the clock of the API server may be ahead. A later time is not the time of a write.
@@ -57,6 +57,10 @@ const NO_TRACE_AFTER: Span = Span::secs(2);
 /// The name of somebody who left no trace. It may be the operator.
 const REMOVER: &str = "somebody who removes fields";
 
+/// The default name of all operators in one framework. Its finalizers have the same name, so elsewhere the
+/// name says something.
+const KOPF: &str = "kopf";
+
 /// The part of Kubernetes that scales objects for autoscalers.
 const SCALER: &str = "kube-controller-manager";
 
@@ -68,7 +72,7 @@ impl Author {
 
     /// Whether many programs share the name, because it is the default of a framework.
     pub(super) fn is_generic(&self) -> bool {
-        GENERIC_MANAGERS.contains(&&*self.name)
+        *self.name == *KOPF || controller_names::is_generic(&self.name)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The start of a finding: a new problem does not inherit the start of an earlier one that is over.
 
+use loopwatch_model::finding::{Confidence, FindingCode};
 use loopwatch_model::observation::ConditionStatus::{False, True, Unknown};
 use loopwatch_model::observation::*;
 use loopwatch_model::time::Span;
@@ -143,6 +144,29 @@ fn a_regression_that_began_before_a_restart_began_when_the_condition_changed() {
             lab.snapshot().findings.first().map(|finding| finding.since),
             Some(lost),
             "{condition}"
+        );
+    }
+}
+
+#[test]
+fn an_object_that_is_still_being_made_is_only_suspected_to_have_regressed() {
+    for (reason, confidence) in
+        [("Creating", Confidence::Suspected), ("PodsNotReady", Confidence::Confirmed)]
+    {
+        let mut lab = Lab::unsynced(unlearned());
+        let (old, lost) = (lab.ago(Span::hours(5)), lab.ago(Span::hours(2)));
+        let mut widget = Widget::new("web", old);
+        widget.observe().condition("Ready", ConditionStatus::False, reason);
+        widget.changed = Some(lost);
+        lab.list(&[widget]);
+        lab.advance(Span::mins(10));
+
+        let snapshot = lab.snapshot();
+        let found = &snapshot.findings[0];
+        assert_eq!(
+            (found.code, found.confidence),
+            (FindingCode::Regressed, confidence),
+            "{reason}"
         );
     }
 }

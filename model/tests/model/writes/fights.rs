@@ -106,14 +106,18 @@ fn two_controllers_that_write_their_own_parts_of_a_status_do_not_fight() {
 
 #[test]
 fn two_programs_of_one_name_are_suspected_and_confirmed_if_no_schedule_is_that_fast() {
-    let mut lab = Lab::new();
-    let mut object = Written::widget(&mut lab, "web");
-    object.status(&mut lab, "manager", 7, 7);
-    take_turns(&mut lab, &mut object, ["manager", "manager"], [Span::secs(5); 2], 8);
-    assert_eq!(fight(&lab).map(|found| found.confidence), Some(Confidence::Suspected));
+    for name in ["manager", "kopf", "fabric8-kubernetes-client"] {
+        let mut lab = Lab::new();
+        let mut object = Written::widget(&mut lab, "web");
+        object.status(&mut lab, name, 7, 7);
+        take_turns(&mut lab, &mut object, [name; 2], [Span::secs(5); 2], 8);
+        let confidence = fight(&lab).map(|found| found.confidence);
+        assert_eq!(confidence, Some(Confidence::Suspected), "{name}");
 
-    take_turns(&mut lab, &mut object, ["manager", "manager"], [Span::secs(1); 2], 30);
-    assert_eq!(fight(&lab).map(|found| found.confidence), Some(Confidence::Confirmed));
+        take_turns(&mut lab, &mut object, [name; 2], [Span::secs(1); 2], 30);
+        let confidence = fight(&lab).map(|found| found.confidence);
+        assert_eq!(confidence, Some(Confidence::Confirmed), "{name}");
+    }
 }
 
 #[test]

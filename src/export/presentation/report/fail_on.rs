@@ -47,6 +47,16 @@ mod tests {
     use crate::export::sample::sample;
 
     #[test]
+    fn the_documentation_has_the_meaning_of_every_state() {
+        let rows = ObjectState::ALL
+            .iter()
+            .map(|state| format!("| `{}` | {} |\n", state.as_str(), state.meaning()));
+        let table = format!("| state | meaning |\n|---|---|\n{}", rows.collect::<String>());
+
+        crate::golden::check_section("docs/commands.md", "states", &table);
+    }
+
+    #[test]
     fn objects_in_a_state_count_only_if_the_user_says_so() {
         let mut snapshot = sample().snapshot;
         snapshot.findings.clear();

@@ -30,7 +30,8 @@ impl ObjectContext<'_> {
 
                 if let Some(lost) = regressed.filter(|_| no_task) {
                     self.record.flags.set(Flag::SpecConverged, true);
-                    return self.open_regression(update, lost);
+                    self.open_regression(update, lost);
+                    return self.doubt_regression(update);
                 }
 
                 // If nothing shows when the spec was written, the object has been like this since
@@ -67,6 +68,15 @@ impl ObjectContext<'_> {
         let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;
         let is_over = |since: &Timestamp| rolls_out && written > Some(*since);
         lost.or(update.restored.regressed.filter(|since| !is_over(since)))
+    }
+
+    /// Notes that a regression which only follows from times may be none.
+    fn doubt_regression(&mut self, update: &Update<'_>) {
+        let is_doubtful =
+            update.verdict == Verdict::Progressing && reading::is_being_made(update.view);
+        if let Some(unconverged) = self.record.unconverged_mut() {
+            unconverged.perhaps_never_converged = is_doubtful;
+        }
     }
 
     /// Restores what an earlier process knew about a listed object and its timestamps do not show.

@@ -54,6 +54,9 @@ pub(crate) struct Unconverged {
     pub(crate) unready: bool,
     /// When the object stopped being converged without a spec change.
     pub(crate) regressed_since: Option<Timestamp>,
+    /// Only the times in the object suggest that it had converged before, and its status names work
+    /// that makes an object for the first time.
+    pub(crate) perhaps_never_converged: bool,
     /// The conditions have changed since the regression began, although the object has not
     /// recovered.
     pub(crate) restless: bool,
