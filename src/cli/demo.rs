@@ -4,6 +4,7 @@ use std::io::{Cursor, Read as _};
 
 use clap::Args;
 use flate2::read::MultiGzDecoder;
+use loopwatch_model::finding::FindingEvent;
 
 use super::play::paced::{OnEvent, Paced, speed};
 use super::play::{self, Played, Shown};
@@ -70,8 +71,9 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
 
 /// Prints each finding event as it happens. The page shows the same, so a failure to print ends nothing.
 fn printer() -> OnEvent {
-    let mut first = None;
+    let mut events: Vec<FindingEvent> = Vec::new();
     Box::new(move |event| {
-        let _ = super::print(&timeline::line(event, *first.get_or_insert(event.at)));
+        events.push(event.clone());
+        let _ = super::print(&timeline::line(event, events[0].at, &events));
     })
 }

@@ -2,7 +2,7 @@
 
 use std::net::{Ipv4Addr, SocketAddr};
 
-use loopwatch_model::finding::{Change, FindingEvent};
+use loopwatch_model::finding::{Change, Finding, FindingEvent};
 use loopwatch_model::time::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -33,7 +33,7 @@ pub(super) fn text(events: &[FindingEvent], is_whole: bool) -> String {
     };
     let mut text = format!("Findings since {first}{part}:\n");
     for event in events.iter().take(MAX_LINES) {
-        text.push_str(&line(event, first));
+        text.push_str(&line(event, first, events));
     }
 
     if events.len() > MAX_LINES {
@@ -57,21 +57,32 @@ fn here(address: SocketAddr) -> String {
     }
 }
 
-/// One event, with the time since the first.
-pub(super) fn line(event: &FindingEvent, first: Timestamp) -> String {
+/// One event, with the time since the first. `events` has the finding that explains it.
+pub(super) fn line(event: &FindingEvent, first: Timestamp, events: &[FindingEvent]) -> String {
     let (code, subject) = (event.finding.code.name(), &event.finding.subject);
     let since = format!("+{}", event.at.since(first));
+    let is_explained = event.finding.explained_by.is_some();
     let change = match event.change {
-        Change::Opened if event.finding.explained_by.is_some() => {
-            "opened, explained by another finding:"
-        }
+        Change::Opened if is_explained => "opened, explained",
         Change::Opened => "opened",
         Change::Closed => "closed",
-        Change::Explained => event.explanation(),
+        Change::Explained if is_explained => "explained",
+        Change::Explained => "no longer explained",
+    };
+    let cause = match event.change {
+        Change::Closed => None,
+        Change::Opened | Change::Explained => cause(event, events),
     };
 
-    let line = format!("  {since:>8}  {change}  {code} on {subject}");
+    let by = cause.map(|cause| format!(", by {} on {}", cause.code.name(), cause.subject));
+    let line = format!("  {since:>8}  {change}  {code} on {subject}{}", by.unwrap_or_default());
     without_controls(&line) + "\n"
+}
+
+/// The finding that explains that of an event.
+fn cause<'a>(event: &FindingEvent, events: &'a [FindingEvent]) -> Option<&'a Finding> {
+    let id = event.finding.explained_by?;
+    events.iter().map(|other| &other.finding).find(|other| other.id == id)
 }
 
 /// Serves until interrupted, and prints the address. Without `listen`, serves only this machine: on
