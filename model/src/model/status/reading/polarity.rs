@@ -113,6 +113,10 @@ impl Polarity {
             return Self::Part; // `ReadyToServe`
         }
 
+        if words.get(0) == "well" && is_participle(words.last()) {
+            return Self::Part; // `WellFormed`
+        }
+
         if words.get(0) == "no" && words.get(1) == "matching" {
             return Self::Fault; // `NoMatchingInstance`
         }
