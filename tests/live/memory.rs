@@ -12,7 +12,8 @@ use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use libtest_mimic::Trial;
 use loopwatch::recording::RecordedObservation;
-use loopwatch_model::observation::Observation;
+use loopwatch_model::observation::{MetricsView, Observation};
+use loopwatch_model::time::Timestamp;
 use serde_json::{Value, json};
 
 use crate::bed::{alone, bed, test};
@@ -301,12 +302,20 @@ pub(crate) fn pack(file: &Path, text: &str) {
     packer.finish().expect("our own folder");
 }
 
-/// Returns the longest time between two samples of the metrics.
-fn longest_gap(recording: &str) -> Duration {
+/// Returns the samples of the metrics.
+fn samples(recording: &str) -> impl Iterator<Item = (Timestamp, Box<MetricsView>)> {
     let lines =
         recording.lines().filter_map(|line| serde_json::from_str::<RecordedObservation>(line).ok());
-    let samples = lines.filter(|line| matches!(line.saw, Observation::MetricsScraped(_)));
-    let times: Vec<_> = samples.map(|line| line.at).collect();
+
+    lines.filter_map(|line| match line.saw {
+        Observation::MetricsScraped(view) => Some((line.at, view)),
+        _ => None,
+    })
+}
+
+/// Returns the longest time between two samples of the metrics.
+fn longest_gap(recording: &str) -> Duration {
+    let times: Vec<_> = samples(recording).map(|(at, _)| at).collect();
     let longest = times.windows(2).map(|pair| pair[1].since(pair[0])).max().unwrap_or_default();
 
     Duration::from_millis(longest.0.unsigned_abs())

@@ -216,7 +216,7 @@ pub const MAX_GRANTED: usize = 1_000;
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LeftOut {
-    /// The part, for people: numbers and kinds, but no names of objects or namespaces.
+    /// The part, for people. Sources name numbers and kinds, but no objects or namespaces.
     pub what: String,
     /// The reason, for people.
     pub why: String,

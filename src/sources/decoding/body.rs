@@ -47,7 +47,8 @@ struct StatusKey {
     reports_state: bool,
     lists_errors: bool,
     volatile: bool,
-    milestone_time: bool,
+    /// Whether a text matters outside of lists: a time, or a revision.
+    unlisted_text: bool,
     conditions: bool,
     /// Whether kopf keeps its notes there.
     kopf: bool,
@@ -248,10 +249,12 @@ impl StatusKey {
             key.len() >= 10 && key.as_bytes()[key.len() - 10..].eq_ignore_ascii_case(b"conditions");
         Self {
             hash,
-            reports_state: words::reports_state(key) || (depth == 0 && words::is_revision(key)),
+            reports_state: words::reports_state(key),
             lists_errors: words::lists_errors(key),
             volatile: words::is_volatile(key),
-            milestone_time: depth == 0 && words::is_milestone_time(key),
+            unlisted_text: (depth == 0 && words::is_milestone_time(key))
+                || (depth <= 1 && words::is_transition_time(key))
+                || words::is_revision(key, depth),
             conditions,
             kopf: depth == 0 && key == "kopf",
             generation: depth == 0 && words::is_observed_generation(key),
@@ -270,7 +273,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             Scalar::Null | Scalar::Flag(false) | Scalar::Whole(0) | Scalar::Text("")
         );
         if (key.reports_state && !key.volatile)
-            || (key.milestone_time && matches!(scalar, Scalar::Text(_)))
+            || (key.unlisted_text && matches!(scalar, Scalar::Text(_)) && !walk.path.contains('['))
         {
             walk.keep(depth > 1, scalar);
         }

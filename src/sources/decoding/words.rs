@@ -15,9 +15,14 @@ pub(super) fn reports_state(key: &str) -> bool {
         || first_word_reports_state(LowercaseWord::new(first_word(key)).as_str())
 }
 
-/// Whether this key of the status itself holds the revision of its replicas, as in a StatefulSet.
-pub(super) fn is_revision(key: &str) -> bool {
-    matches!(key, "currentRevision" | "updateRevision")
+/// Whether this key of the status itself holds the revision of its replicas, as in a StatefulSet, or
+/// below it, at this depth, the revision that an operation is about.
+pub(super) fn is_revision(key: &str, depth: u8) -> bool {
+    match depth {
+        0 => matches!(key, "currentRevision" | "updateRevision"),
+        1 | 2 => key == "revision",
+        _ => false,
+    }
 }
 
 /// Whether the number of items matters in a list of the status itself under this key: the running
@@ -54,6 +59,12 @@ pub(super) fn is_milestone_time(key: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// Whether a time of the status under this key says when its state last changed.
+pub(super) fn is_transition_time(key: &str) -> bool {
+    matches!(LowercaseWord::new(last_word(key)).as_str(), "time" | "timestamp" | "at")
+        && has_word(key, |word| word == "transition")
 }
 
 /// The meaning of a key of the spec.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::{confirmed, longest_gap, opened, pack, record_operator, replay, unpack};
+use super::{confirmed, longest_gap, opened, pack, record_operator, replay, samples, unpack};
 use crate::bed::bed;
 use loopwatch_testbed::operator::Operator;
 use loopwatch_testbed::stretch::stretched;
@@ -102,7 +102,8 @@ impl Restart {
         let (opened, confirmed) = (opened(&timeline), confirmed(&report));
 
         eprintln!("memory: {}: {opened:?}", self.name);
-        assert_eq!(opened.contains(CODE), self.is_found, "{}: {timeline}", self.name);
+        let found = (opened.contains(CODE), self.is_found);
+        assert_eq!(found.0, found.1, "{}: {timeline}\n{}", self.name, shown(recording));
         assert_eq!(confirmed.contains(CODE), self.is_found, "{}: {report}", self.name);
 
         // In stretched time, the restart takes minutes.
@@ -112,6 +113,17 @@ impl Restart {
 
         assert!(others.is_empty(), "{}: {others:?}", self.name);
     }
+}
+
+/// Returns the samples of a recording as text: the age of the process, its memory, and whether it
+/// leads.
+fn shown(recording: &str) -> String {
+    let shown = samples(recording).map(|(at, view)| {
+        let age = view.process.started.map(|started| at.since(started));
+        format!("{age:?} {:?} {:?}\n", view.process.resident, view.leading)
+    });
+
+    shown.collect()
 }
 
 /// Lets the operator run, and collect its garbage.

@@ -109,9 +109,9 @@ fn without_generation(view: &ObjectView) -> ObjectView {
     view
 }
 
-/// Returns when an unconverged object stopped being converged: when the condition that decided the
-/// verdict changed or, if another part of the status decided it, the latest transition among the
-/// false conditions. Returns `None` if its status is about an earlier spec.
+/// Returns when an unconverged object stopped being converged: when the condition or the phase that
+/// decided the verdict changed or, if another part of the status decided it or nothing shows when, the
+/// latest transition among the false conditions. Returns `None` if its status is about an earlier spec.
 fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
     let unconverged = matches!(verdict, Verdict::Progressing | Verdict::Failed);
     if !unconverged || reading.acknowledged == Acknowledged::No {
@@ -121,21 +121,26 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
     let top_level = || view.conditions.iter().filter(|c| c.at.is_empty());
     let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
     let decided = top_level().find(|c| c.r#type == named).and_then(|c| c.changed);
+    let decided = decided.or_else(|| reading::phase_changed(view, named));
     let lost = top_level()
         .filter(|c| c.status == ConditionStatus::False && reading::describes_health(&c.r#type));
 
     decided.or_else(|| lost.filter_map(|c| c.changed).max())
 }
 
-/// Returns the earliest transition among the conditions that show an object as unconverged. Before
-/// it, no condition contradicted convergence. Returns `None` if a time is missing, or if something
-/// other than a condition decided the verdict.
+/// Returns the earliest transition among the phase and the conditions that show an object as
+/// unconverged. Before it, none contradicted convergence. Returns `None` if a time is missing, or if
+/// something else decided the verdict.
 fn all_lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
     lost_at(view, verdict, reading)?;
     let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
     let top_level = || view.conditions.iter().filter(|c| c.at.is_empty());
-    let decided = top_level().find(|c| c.r#type == named)?;
-    let mut bad = top_level().filter(|c| reading::is_bad(c)).chain([decided]);
+    let condition = top_level().find(|c| c.r#type == named);
+    let entered = match condition {
+        Some(condition) => condition.changed?,
+        None => reading::phase_changed(view, named)?,
+    };
 
-    bad.try_fold(Timestamp(i64::MAX), |first, condition| Some(first.min(condition.changed?)))
+    let mut bad = top_level().filter(|c| reading::is_bad(c));
+    bad.try_fold(entered, |first, condition| Some(first.min(condition.changed?)))
 }

@@ -16,7 +16,9 @@ use crate::model::world::limits::{Limit, MAX_TERMINATING_SCOPES};
 use crate::model::world::store::Slot;
 use crate::model::world::visibility::Visibility;
 use crate::model::world::{World, finalizer_actors, subjects};
-use crate::observation::{Condition, ConditionStatus, DefinitionView, NamespaceView, SourceId};
+use crate::observation::{
+    Condition, ConditionStatus, DefinitionView, LeftOut, NamespaceView, SourceId,
+};
 use crate::time::{Span, Timestamp};
 
 /// The namespaces and definitions that are being deleted.
@@ -90,6 +92,19 @@ impl TerminatingScopes {
     }
 }
 
+impl ScopeDeletion {
+    fn in_words(&self, now: Timestamp) -> String {
+        let said = match in_words(&self.conditions).join(", ") {
+            causes if causes.is_empty() => "no condition says why".to_owned(),
+            causes => format!("its conditions say {causes}"),
+        };
+        format!(
+            "loopwatch watches no object that blocks it; it has lasted {}, and {said}",
+            now.since(self.since)
+        )
+    }
+}
+
 impl TerminatingScope {
     fn code(&self) -> FindingCode {
         match self {
@@ -125,6 +140,24 @@ impl TerminatingScopes {
             view.deleted,
             &view.conditions,
         );
+    }
+
+    /// Returns the deletions that last too long although no watched object blocks them: loopwatch cannot
+    /// see why.
+    pub(crate) fn unseen_blockers(&self, world: &World, findings: &OpenFindings) -> Vec<LeftOut> {
+        let after = world.settings.finalizer_stuck_after;
+        let lasting = self.deleted.iter().filter(|(scope, deletion)| {
+            sees(world, scope)
+                && world.now.since(deletion.since) >= after
+                && deletion.objects == 0
+                && !findings.is_open(scope.code(), &scope.subject())
+        });
+
+        let left_out = |(scope, deletion): (&TerminatingScope, &ScopeDeletion)| LeftOut {
+            what: format!("the cause for which the deletion of {} hangs", scope.subject()),
+            why: deletion.in_words(world.now),
+        };
+        lasting.map(left_out).collect()
     }
 
     /// Handles the full list of namespaces, or of definitions: forgets all scopes that are not in
@@ -295,17 +328,13 @@ fn scope_stuck(
         let hot = world.store.get(blocker).and_then(|record| record.hot.as_ref());
         let actors =
             hot.and_then(|hot| hot.deletion.as_ref()).map(|deletion| deletion.actor_texts());
-        let conditions = conditions.iter().map(|c| match c.reason.as_str() {
-            "" => c.r#type.clone(),
-            reason => format!("{} ({reason})", c.r#type),
-        });
 
         Evidence::new()
             .text("blocker", world.subject(blocker).to_string())
             .with("blocker_finalizers", Value::Names(finalizers))
             .with("actor", Value::Names(actors.unwrap_or_default()))
             .with("objects", Value::count(objects))
-            .with("conditions", Value::Names(conditions.collect()))
+            .with("conditions", Value::Names(in_words(conditions)))
             .with("terminating_for", Value::Age(since))
     };
 
@@ -314,6 +343,15 @@ fn scope_stuck(
     Detection::new(now, scope.code(), since, now, evidence)
         .suspected_if(suspected)
         .blocked_by(Some(world.subject(blocker)))
+}
+
+/// Returns the conditions as text: `NamespaceDeletionDiscoveryFailure (DiscoveryFailed)`.
+fn in_words(conditions: &[Condition]) -> Vec<String> {
+    let shown = |condition: &Condition| match condition.reason.as_str() {
+        "" => condition.r#type.clone(),
+        reason => format!("{} ({reason})", condition.r#type),
+    };
+    conditions.iter().map(shown).collect()
 }
 
 /// Returns whether the source of a scope works.

@@ -50,6 +50,7 @@ impl Model {
                 .permissions
                 .values()
                 .flat_map(|view| view.left_out.iter().cloned())
+                .chain(self.parts.terminating_scopes.unseen_blockers(&self.world, &self.findings))
                 .collect(),
             unused_deadlines: self.unused_deadlines(),
             mistaken_rules: self.mistaken_rules(),

@@ -21,7 +21,7 @@ mod roles; // the conditions at one place, by the meaning of their types
 mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds
 mod workloads; // the workload kinds of Kubernetes, by rules of their own
-mod builtin; // two other kinds of Kubernetes, by rules of their own
+mod builtin; // three other kinds of Kubernetes, by rules of their own
 mod facts; // fields of the status, and the meaning of their keys
 mod phases;
 mod flags; // flags, error texts, the message
@@ -36,7 +36,9 @@ mod work; // work in progress on objects that had converged
 
 use self::facts::Status;
 use self::signals::{Signal, worst};
-use crate::observation::{Condition, ConditionStatus, HandlerAttempts, ObjectView, StatusShape};
+use crate::observation::{
+    Condition, ConditionStatus, FactValue, HandlerAttempts, ObjectView, StatusShape,
+};
 use crate::time::{Span, Timestamp};
 
 pub(crate) use self::claims::claim;
@@ -174,8 +176,8 @@ reasons! {
     NoFault => "no condition reports a fault",
     /// The severity of a condition is `Error`.
     SeverityError => "the severity of a condition is Error",
-    /// A condition that means work in progress is true.
-    InMotion => "a condition reports work in progress",
+    /// A condition that means work in progress is true, or an operation on the object runs.
+    InMotion => "a condition or an operation reports work in progress",
     /// A condition that means that the object is suspended is true.
     SuspendedTrue => "a condition reports that it is suspended",
     /// The object ran to completion.
@@ -232,6 +234,20 @@ pub(crate) fn is_bad(condition: &Condition) -> bool {
 /// Returns the phase of an object; empty if it has none.
 pub(crate) fn phase(object: &ObjectView) -> &str {
     phases::own_phase(object)
+}
+
+/// Returns when the phase with this path last changed, if a time beside it says so: for
+/// `status.health.status`, `status.health.lastTransitionTime`.
+pub(crate) fn phase_changed(object: &ObjectView, path: &str) -> Option<Timestamp> {
+    let parent = path.rsplit_once('.').filter(|_| path.starts_with("status."))?.0;
+    object.facts.iter().find_map(|fact| {
+        let (beside, key) = fact.path.rsplit_once('.')?;
+        let is_time = beside == parent && words::Words::of(key).has("transition");
+        match &fact.value {
+            FactValue::Text(text) if is_time => Timestamp::parse(text),
+            _ => None,
+        }
+    })
 }
 
 /// Returns whether an object may stay in this phase indefinitely, for example in `Running` or

@@ -144,13 +144,17 @@ fn many_rejected(world: &World, number: u16) -> Option<Detection> {
     Some(ticket(world, number, shared, (FailureSort::Rejected, "rejected"), due))
 }
 
-/// Detects that many objects of a kind fail, in several namespaces and for one reason, and that loopwatch has
-/// not seen when they began to. Their specs are probably not the cause.
+/// Detects that many objects of a kind fail for one reason, and that loopwatch has not seen when they
+/// began to. If they are in several namespaces, their specs are probably not the cause. If all objects of
+/// the kind are in one namespace, one user may have made them all, so it is only suspected.
 fn many_listed(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
     let needed = failing_objects(&world.settings, kind.objects);
-    let shared = kind.failures.listed.frequent_reason(needed)?;
-    Some(ticket(world, number, shared, (FailureSort::Listed, "failed"), shared.since))
+    let is_in_one = world.namespaces_with_objects(number).nth(1).is_none();
+    let shared = kind.failures.listed.frequent_reason(needed, is_in_one)?;
+    let detection = ticket(world, number, shared, (FailureSort::Listed, "failed"), shared.since);
+
+    Some(detection.suspected_if(is_in_one))
 }
 
 /// The finding about objects of which nothing shows that their specs are not the cause; `key` counts them.

@@ -14,6 +14,8 @@ pub const MIB: f64 = 1024.0 * 1024.0;
 pub struct Process {
     pub lab: Lab,
     pub started: Timestamp,
+    /// Whether it leads, by its metrics.
+    pub leading: Option<bool>,
     noise: u64,
     pub probes: Vec<(Timestamp, Probe)>,
 }
@@ -24,8 +26,13 @@ impl Process {
     }
 
     pub fn with(settings: Settings) -> Self {
-        let mut process =
-            Self { lab: Lab::with(settings), started: START, noise: 7, probes: Vec::new() };
+        let mut process = Self {
+            lab: Lab::with(settings),
+            started: START,
+            leading: None,
+            noise: 7,
+            probes: Vec::new(),
+        };
         process.see_pod(0);
         process
     }
@@ -71,8 +78,12 @@ impl Process {
             let mut process = self.process();
             change(self.lab.now.since(begin).seconds() / 3600.0, &mut process);
 
-            let view =
-                MetricsView { instance: INSTANCE.to_owned(), process, ..MetricsView::default() };
+            let view = MetricsView {
+                instance: INSTANCE.to_owned(),
+                process,
+                leading: self.leading,
+                ..MetricsView::default()
+            };
             self.lab.observe(Observation::MetricsScraped(Box::new(view)));
 
             let now = self.lab.now;

@@ -266,6 +266,24 @@ fn memory_above_that_of_the_process_before_is_a_jump() {
 }
 
 #[test]
+fn a_process_that_waited_for_the_lease_of_its_predecessor_is_compared_with_it() {
+    let jump = |wait: f64| {
+        let mut operator = Process::new();
+        operator.leading = Some(true);
+        operator.heap(1.5, |_| 40.0);
+        operator.restart();
+        operator.leading = Some(false);
+        operator.heap(wait, |_| 20.0);
+        operator.leading = Some(true);
+        operator.heap(1.5, |_| 75.0);
+        operator.finding(FindingCode::MemoryJump)
+    };
+
+    assert!(jump(0.1).is_some(), "it waited for six minutes");
+    assert!(jump(0.3).is_none(), "it was a standby");
+}
+
+#[test]
 fn quoted_amounts_of_memory_are_information() {
     let settings = Settings { memory_levels: vec![200 << 20], ..unlearned() };
     let mut operator = Process::with(settings);

@@ -6,7 +6,8 @@ use crate::time::Span;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Marks {
     taken: [Option<Mark>; UPTIMES.len()],
-    /// It has been a standby, so its memory says little about that of a leader.
+    /// It has been a standby for longer than a takeover takes, so its memory says little about that
+    /// of a leader.
     stood_by: bool,
     /// Memory now, and the highest that the process has used.
     now: Option<Mark>,
@@ -40,6 +41,10 @@ pub(super) struct Jump {
 /// The uptimes of the marks: after the warm-up, and when caches and pools have settled.
 const UPTIMES: [Span; 3] = [Span::hours(1), Span::hours(6), Span::hours(24)];
 
+/// A new process may wait this long for the Lease of its predecessor. It has led for nearly all of its
+/// first hour even so.
+const TAKEOVER: Span = Span::mins(10);
+
 /// A jump of less than this is noise in a small process.
 const LEAST: f64 = 32.0 * 1024.0 * 1024.0;
 
@@ -50,7 +55,7 @@ impl Marks {
     /// Notes the memory of a process.
     pub(super) fn note(&mut self, uptime: Span, used: f64, objects: Option<f64>, standby: bool) {
         let mark = Mark { used, objects };
-        self.stood_by |= standby;
+        self.stood_by |= standby && uptime > TAKEOVER;
         self.now = Some(mark);
         self.highest = self.highest.max(used);
 

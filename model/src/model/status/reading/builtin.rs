@@ -1,5 +1,5 @@
-//! The exact rules for two kinds of Kubernetes that are not workloads: CronJobs, and definitions of
-//! custom resources.
+//! The exact rules for three kinds of Kubernetes that are not workloads: CronJobs, definitions of
+//! custom resources, and PodDisruptionBudgets.
 
 use crate::model::status::reading::reasons::show;
 use crate::model::status::reading::signals::Signal;
@@ -14,6 +14,7 @@ pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signa
     match (group, kind) {
         ("batch", "CronJob") => cron_job(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
+        ("policy", "PodDisruptionBudget") => budget(object),
         _ => None,
     }
 }
@@ -87,5 +88,24 @@ fn definition(object: &ObjectView) -> Option<Signal> {
             Reason::ReadyPending,
             "no condition Established",
         )),
+    }
+}
+
+/// Reads a PodDisruptionBudget. It is in effect once its controller has counted the Pods, whether or
+/// not it allows a disruption then: a budget for the only Pod of a primary never does
+/// (kubernetes/kubernetes: pkg/controller/disruption/disruption.go).
+fn budget(object: &ObjectView) -> Option<Signal> {
+    let mut own = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    let allowed = own.find(|condition| condition.r#type == "DisruptionAllowed")?;
+    if object.observed_generation.is_some_and(|seen| seen < object.generation) {
+        return None;
+    }
+
+    match (allowed.status, allowed.reason.as_str()) {
+        (True, _) | (False, "InsufficientPods") => {
+            Some(Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(allowed)))
+        }
+        (_, "SyncFailed") => Some(Signal::new(Verdict::Failed, Reason::ReadyFalse, show(allowed))),
+        _ => None,
     }
 }

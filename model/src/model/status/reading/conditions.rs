@@ -7,7 +7,7 @@ use crate::model::status::reading::reasons::sense;
 use crate::model::status::reading::roles::{self, ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::words::Words;
-use crate::observation::ConditionStatus::{False, True};
+use crate::observation::ConditionStatus::{False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
 
 /// Last words of the status keys whose conditions are about the object itself, not about its Pods
@@ -27,9 +27,9 @@ const OWN_KEYS: &[&str] = &[
     "overall",
 ];
 
-/// Status lists of the Gateway API and of OpenShift routes whose entries have conditions about the
-/// object. These conditions count even if `.status.conditions` exists.
-const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress"];
+/// Status lists of the Gateway API, of OpenShift routes and of the Prometheus Operator whose entries
+/// have conditions about the object. These conditions count even if `.status.conditions` exists.
+const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress", "bindings"];
 
 /// Reads all conditions of an object. Returns `None` if none of them has a meaning.
 pub(super) fn read(status: &Status<'_>, kind: &str) -> Option<ConditionsReading> {
@@ -89,7 +89,9 @@ fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsRea
     let named = here().filter(|condition| at.is_empty() && names_phase(status, condition));
     let entered = named.map(|condition| condition.changed).max();
     let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(status));
-    for condition in here().filter(|condition| !repeats_phase(status, condition)) {
+    let counts =
+        |condition: &&Condition| !repeats_phase(status, condition) && !carries_number(condition);
+    for condition in here().filter(counts) {
         let outdated = is_outdated(status, condition);
 
         // If the status has its own `observedGeneration`, that of a summary condition may lag.
@@ -130,6 +132,11 @@ fn repeats_phase(status: &Status<'_>, condition: &Condition) -> bool {
         && Polarity::of(&condition.r#type) == Polarity::InProgress
         && roles::may_be_steady(condition)
         && phases::is_in_phase(status, &condition.r#type)
+}
+
+/// Returns whether a condition only carries a number: `IPsAvailable=Unknown` with the message `250`.
+fn carries_number(condition: &Condition) -> bool {
+    condition.status == Unknown && condition.message.trim().parse::<f64>().is_ok()
 }
 
 /// Returns whether a condition is about an earlier generation.

@@ -192,6 +192,12 @@ impl<'a> StatusFact<'a> {
                 && (self.path.ends_with(".health") || self.path == "status.health.status"))
     }
 
+    /// Returns whether this is about an operation on the object, such as `operationState.phase`.
+    pub(super) fn is_of_operation(&self) -> bool {
+        let mut parents = self.path.split('.').skip(1).take(self.depth - 1);
+        parents.any(|parent| Words::of(parent).has("operation"))
+    }
+
     /// Returns whether this is a health flag: `ready`, `isReady`, `readyToUse`.
     pub(super) fn is_flag(&self) -> bool {
         let first = self.key.get(0);

@@ -42,13 +42,17 @@ pub(super) fn phases(
     // Beside a good health, a difference from the source is no lack: a person may decide when to
     // apply it.
     let is_drift = |fact: &StatusFact<'_>| is_healthy && names_drift(fact);
+    // An operation that failed with an earlier revision is over once the object is healthy.
+    let is_past = |fact: &StatusFact<'_>| {
+        is_healthy && fact.is_of_operation() && is_of_earlier_revision(status)
+    };
 
     // The phase with the smallest depth describes most of the object. At the same depth, phases
     // outside lists come first.
     (1..=4).find_map(|depth| {
         let at = |listed: bool| {
             let here = phase_facts().filter(|fact| fact.depth == depth && fact.listed == listed);
-            let here = here.filter(|fact| !is_drift(fact));
+            let here = here.filter(|fact| !is_drift(fact) && !is_past(fact));
             let mut signals: Vec<(bool, Signal)> =
                 here.filter_map(|fact| Some((fact.is_own_phase(), read(fact)?))).collect();
 
@@ -105,6 +109,14 @@ fn names_drift(fact: &StatusFact<'_>) -> bool {
         && (words.has("outofsync") || (words.get(0) == "out" && words.last() == "sync"))
 }
 
+/// Returns whether the last operation of an Argo CD Application was about another revision than the one
+/// that it is compared with now (argoproj/argo-cd: pkg/apis/application/v1alpha1/types.go).
+fn is_of_earlier_revision(status: &Status<'_>) -> bool {
+    let now = status.fact("status.sync.revision");
+    let operation = status.fact("status.operationState.syncResult.revision");
+    now.is_some() && operation.is_some() && now != operation
+}
+
 /// Returns whether a fact such as `stageStatus: success` says only that one stage is done:
 /// `status.stage` exists and does not itself name a good end, such as `completed`.
 fn is_stage_done(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
@@ -126,6 +138,11 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
         FactValue::Number(number) => number.to_string(),
         FactValue::Flag(_) => return None,
     };
+    if fact.is_of_operation() && fact.text_is("running") {
+        let text = format!("{}={text}", fact.path);
+        return Some(Signal::new(Verdict::Progressing, Reason::InMotion, text));
+    }
+
     let special = profile
         .phases
         .iter()

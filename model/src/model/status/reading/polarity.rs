@@ -109,6 +109,11 @@ impl Polarity {
             }
         }
 
+        if words.get(0) == "last" && words.last() == "operation" {
+            // Beside `Ready`, which says that the object exists: `LastAsyncOperation`.
+            return Self::Summary(SUMMARY_TYPES.len() as u8);
+        }
+
         if words.get(0) == "ready" && words.get(1) == "to" {
             return Self::Part; // `ReadyToServe`
         }

@@ -141,14 +141,22 @@ pub(super) fn waits_for_approval(condition: &Condition) -> bool {
     waiting && (approval(&condition.reason) || approval(&condition.message))
 }
 
+/// Returns whether the message of a condition asks a person to approve something: `Plan generated: set
+/// approvePlan to approve this plan`.
+pub(super) fn asks_for_approval(condition: &Condition) -> bool {
+    let words = Words::of(&condition.message);
+    let asks = (1..words.len()).any(|i| words.get(i - 1) == "to" && words.get(i) == "approve");
+    asks && sense(&condition.reason) != Some(Sense::Bad)
+}
+
 /// Words for what a person does after `user`: in `WaitingForUserPool`, nobody has to decide.
 const DECISIONS: &[&str] =
     &["action", "approval", "confirmation", "decision", "input", "interaction", "intervention"];
 
-/// Returns whether a phase says that the object waits until a person decides: `Waiting for user
-/// action`, `PendingApproval`.
+/// Returns whether a phase or a reason says that the object waits until a person decides: `Waiting for
+/// user action`, `PendingApproval`, `RequiresApproval`.
 pub(super) fn waits_for_person(phase: &Words) -> bool {
-    let waits = ["await", "awaiting", "pending", "wait", "waiting", "waits"];
+    let waits = ["await", "awaiting", "needs", "pending", "requires", "wait", "waiting", "waits"];
     let of_user =
         (1..phase.len()).any(|i| phase.get(i - 1) == "user" && DECISIONS.contains(&phase.get(i)));
     let person = ["approval", "manual"].iter().any(|word| phase.has(word));

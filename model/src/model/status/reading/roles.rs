@@ -56,7 +56,7 @@ pub(super) struct ConditionsByRole<'k> {
     /// `Active`: decides only where no other condition does.
     active: Option<Signal>,
     /// False types without a meaning of their own, whose reason is a failure:
-    /// `LastAsyncOperation=False (AsyncCreateFailure)`. A good summary overrules them, and without
+    /// `Rollback=False (RollbackFailed)`. A good summary overrules them, and without
     /// one, good parts.
     failed_step: Option<Signal>,
     /// Types that mean a fault and are false.
@@ -150,6 +150,11 @@ impl<'k> ConditionsByRole<'k> {
                 self.unexplained |= reasons::is_unexplained(condition);
                 false_signal(condition, self.kind)
             }
+            Unknown if reasons::asks_for_approval(condition) => {
+                let signal =
+                    Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
+                return keep_worse(&mut self.paused, signal);
+            }
             Unknown => {
                 Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition))
             }
@@ -181,6 +186,10 @@ impl<'k> ConditionsByRole<'k> {
     fn add_part(&mut self, condition: &Condition) {
         let signal = match condition.status {
             True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
+            // The operator itself grades this part as an error, so no summary overrules it.
+            False if condition.severity == "Error" => {
+                return keep_worse(&mut self.fault, false_signal(condition, self.kind));
+            }
             False => {
                 self.part_explained |= !reasons::is_unexplained(condition);
                 false_signal(condition, self.kind)
@@ -270,7 +279,9 @@ impl<'k> ConditionsByRole<'k> {
             {
                 keep_worse(&mut self.bare_progressing, new(Verdict::Progressing, Reason::InMotion));
             }
-            True if reasons::waits_for_approval(condition) => {
+            True if reasons::waits_for_approval(condition)
+                || reasons::waits_for_person(&Words::of(&condition.reason)) =>
+            {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             // `Progressing=Unknown (RolloutPaused)`
@@ -398,9 +409,10 @@ impl<'k> ConditionsByRole<'k> {
 
         let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
 
-        // A good summary takes precedence over the conditions of parts.
+        // A good summary takes precedence over the conditions of parts. `Available` alone does not
+        // if a part says that it is not well.
         let settled = (summarized && good(&summary)) || good(&completion);
-        let part = part.filter(|_| !settled);
+        let part = part.filter(|part| !settled || (minimal && part.reason == Reason::ReadyFalse));
         let parts_stand = summary.is_none() && good(&part);
         let failed_step = self.failed_step.filter(|_| !good(&summary) && !settled && !parts_stand);
         let bare_progressing = self.bare_progressing.filter(|_| !settled);

@@ -239,10 +239,13 @@ impl FailedObjects {
         shared.max_by_key(|shared| (shared.only_in.is_none(), shared.objects()))
     }
 
-    /// Returns the reason for which `needed` objects of several namespaces fail, at whatever times they began.
-    pub(crate) fn frequent_reason(&self, needed: usize) -> Option<SharedReason<'_>> {
+    /// Returns the reason for which `needed` objects fail, at whatever times they began, in several
+    /// namespaces or `in_one`.
+    pub(crate) fn frequent_reason(&self, needed: usize, in_one: bool) -> Option<SharedReason<'_>> {
         let shared = self.by_reason.iter().filter_map(|(reason, namespaces)| {
-            namespaces.values().nth(1)?; // in several
+            if namespaces.len() < 2 && !in_one {
+                return None;
+            }
 
             let since = enough_of(namespaces.values().flatten().map(|(at, _)| *at), needed)?;
             Some(SharedReason { reason, only_in: None, since, namespaces, ended: None })
