@@ -31,7 +31,8 @@ pub(crate) use self::blind_spots::{BlindSpot, is_watch_down, scope_in_words};
 pub(crate) use self::diagnosis::{Check, CheckState, Topic};
 pub use self::filter::{Filter, Word};
 pub(crate) use self::findings::{
-    FindingGroup, Findings, evidence, evidence_values, finding_age, grouped_findings, step_in_words,
+    FindingGroup, Findings, SHORTEST_AGE, evidence, evidence_values, finding_age, grouped_findings,
+    step_in_words,
 };
 pub(crate) use self::health::{
     Doubt, OverallHealth, exceptions_in_words, objects_by_state, objects_in_words, reason_in_words,

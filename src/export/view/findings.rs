@@ -25,7 +25,7 @@ pub(crate) struct FindingGroup<'a> {
 
 /// The shortest duration to show. A shorter one says only that loopwatch has just looked, as in a
 /// dump.
-const SHORTEST: Span = Span::secs(1);
+pub(crate) const SHORTEST_AGE: Span = Span::secs(1);
 
 /// A step that ends a finding, in words.
 pub(crate) fn step_in_words(purpose: &str, danger: &str) -> String {
@@ -131,7 +131,7 @@ pub(crate) fn finding_age(snapshot: &Snapshot, finding: &Finding) -> Option<Age>
         matches!(finding.subject, Subject::Definition { .. }) && finding.since == finding.found;
     (!began_unseen)
         .then(|| snapshot.at.since(finding.since))
-        .filter(|age| *age >= SHORTEST)
+        .filter(|age| *age >= SHORTEST_AGE)
         .map(Span::as_age)
 }
 
@@ -145,7 +145,7 @@ pub(crate) fn evidence(finding: &Finding) -> impl Iterator<Item = (String, Strin
 pub(crate) fn evidence_values(finding: &Finding) -> impl Iterator<Item = (String, &Value)> + '_ {
     let listed = finding.info().evidence;
     let just_seen = |(key, value): &(&&str, &Value)| {
-        key.ends_with("_for") && matches!(value, Value::Elapsed(span) if *span < SHORTEST)
+        key.ends_with("_for") && matches!(value, Value::Elapsed(span) if *span < SHORTEST_AGE)
     };
     let mut entries: Vec<_> = finding.evidence.0.iter().filter(|entry| !just_seen(entry)).collect();
 

@@ -25,6 +25,8 @@ pub(crate) enum OverallHealth {
 pub(crate) enum Doubt {
     /// No watch is up and synced.
     Blind,
+    /// The dump has no objects that loopwatch judges.
+    NothingInDump,
     /// There are objects, and loopwatch cannot judge any of them.
     NothingJudged,
     /// Objects have failed, and none has converged.
@@ -80,7 +82,9 @@ impl Doubt {
         let count = |state: ObjectState| states[state as usize];
         let works = count(ObjectState::Converged) + count(ObjectState::Finished);
 
-        if !sees {
+        if !sees && input.dump.is_some() {
+            Some(Self::NothingInDump)
+        } else if !sees {
             Some(Self::Blind)
         } else if !input.is_whole() {
             Some(Self::InputUnread)
@@ -98,6 +102,7 @@ impl Doubt {
     pub(crate) const fn in_words(self) -> &'static str {
         match self {
             Self::Blind => "no watch is up and synced",
+            Self::NothingInDump => "the dump has no objects that loopwatch judges",
             Self::NothingJudged => "loopwatch cannot judge any of the objects",
             Self::NothingConverged => "objects have failed, and none has converged",
             Self::InputUnread => "loopwatch could not read all of its input",

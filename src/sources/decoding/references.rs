@@ -40,6 +40,8 @@ enum Proof {
     /// A map with only the fields of a reference. Other fields, such as `data` or `create`, would
     /// describe an object to create instead.
     PlainMap,
+    /// The kind in the map, which must be `ConfigMap` or `Secret`: `valuesFrom`.
+    Kind,
 }
 
 /// The kind that the name of a key implies.
@@ -149,7 +151,7 @@ impl ReferenceKey {
     pub(super) fn of(key: &str) -> Option<Self> {
         let slot = |target, takes_name, proof| Some(Self { target, takes_name, proof });
         match key.as_bytes().last()? {
-            b'f' | b'e' | b's' | b't' | b'p' => {}
+            b'f' | b'e' | b's' | b't' | b'p' | b'm' => {}
             _ => return None,
         }
 
@@ -164,6 +166,10 @@ impl ReferenceKey {
 
         if let Some((_, target)) = names.iter().find(|(end, _)| key.ends_with(end)) {
             return slot(*target, true, Proof::Key);
+        }
+
+        if key.ends_with("From") {
+            return slot(ImpliedKind::Any, false, Proof::Kind);
         }
 
         let singular = key.strip_suffix('s').unwrap_or(key);
@@ -292,7 +298,10 @@ impl<'de> AnyShape<'de> for SpecTree<'_, '_> {
             sum.entry(&hasher, hash, value);
         }
 
-        if let Some(slot) = slot.filter(|_| named && !is_remote) {
+        let is_reference = |slot: &ReferenceKey| {
+            slot.proof != Proof::Kind || matches!(reference.kind.as_str(), "ConfigMap" | "Secret")
+        };
+        if let Some(slot) = slot.filter(|slot| named && !is_remote && is_reference(slot)) {
             if slot.proof == Proof::PlainMap && !plain {
                 reference.name.clear();
             }
@@ -372,6 +381,7 @@ mod tests {
             ("parentRefs", "", false),
             ("secretStoreRef", "", false),
             ("scaleTargetRef", "", false),
+            ("valuesFrom", "", false),
             ("secretRef", "Secret", true),
             ("secretKeyRef", "Secret", true),
             ("writeConnectionSecretToRef", "Secret", true),

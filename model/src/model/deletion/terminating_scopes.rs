@@ -52,6 +52,9 @@ struct ScopeDeletion {
 /// The time between the deletion of an object and the review of its namespace and definition.
 const REVIEW_AFTER: Span = Span::secs(1);
 
+/// Conditions of definitions that are true as long as the definition exists.
+const NO_CAUSES: [&str; 2] = ["NamesAccepted", "Established"];
+
 /// The maximum number of conditions in the evidence.
 const MAX_CONDITIONS: usize = 4;
 
@@ -212,7 +215,7 @@ impl TerminatingScopes {
 
         let conditions = conditions
             .iter()
-            .filter(|c| c.status == ConditionStatus::True)
+            .filter(|c| c.status == ConditionStatus::True && !NO_CAUSES.contains(&&*c.r#type))
             .take(MAX_CONDITIONS)
             .cloned();
         let new =

@@ -190,7 +190,7 @@ impl ObjectContext<'_> {
         let finalizers_fit =
             self.update_deletion(update, shown, &removed, &finalizers.new, waited_since);
         if update.new && !update.live {
-            self.record.since = unchanged_since(update.view, reading.acknowledged, self.now);
+            self.record.since = unchanged_since(update.view, reading, self.now);
             let dated = self.record.since < self.now;
             self.record.flags.set(Flag::SinceDated, dated);
         }
@@ -260,11 +260,14 @@ impl Finalizers {
     }
 }
 
-/// Returns when a new object from a list entered its state: at the newest transition of its
-/// conditions or, if they have no times or are about an earlier spec, at the last spec write.
-fn unchanged_since(view: &ObjectView, acknowledged: Acknowledged, now: Timestamp) -> Timestamp {
+/// Returns when a new object from a list entered its state: at the newest transition of its phase and
+/// its conditions or, if they have no times or are about an earlier spec, at the last spec write.
+fn unchanged_since(view: &ObjectView, reading: &Reading, now: Timestamp) -> Timestamp {
+    let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
     let transitions = view.conditions.iter().filter_map(|c| c.changed);
-    let changed = if acknowledged == Acknowledged::No { None } else { transitions.max() };
+    let transitions = transitions.chain(reading::phase_changed(view, named));
+    let is_current = reading.acknowledged != Acknowledged::No;
+    let changed = transitions.max().filter(|_| is_current);
     changed.or_else(|| field_managers::spec_written(view)).map_or(now, |at| at.min(now))
 }
 

@@ -12,8 +12,8 @@ use super::writer;
 use crate::export::presentation::json;
 use crate::export::view::{
     BlindSpot, FindingGroup, Findings, FindingsByObject, Input, ObjectName, OverallHealth,
-    evidence, exceptions_in_words, finding_age, kind_name, objects_in_words, reason_in_words,
-    runbook_command, step_in_words, utc,
+    SHORTEST_AGE, evidence, exceptions_in_words, finding_age, kind_name, objects_in_words,
+    reason_in_words, runbook_command, step_in_words, utc,
 };
 
 /// The input of the report.
@@ -197,9 +197,12 @@ impl CheckReport<'_> {
         let column = |title, content| Column { title, content };
         let text = |title| column(title, Content::Text);
         let row = |row: &&ObjectRow| {
+            // A report that looks once does not know when an object without times entered its state.
+            let age = self.snapshot.at.since(row.since);
+            let is_unknown = self.timeline.is_none() && age < SHORTEST_AGE;
             let cells = [
                 row.state.as_str().to_owned(),
-                self.snapshot.at.since(row.since).to_string(),
+                if is_unknown { "unknown".to_owned() } else { age.to_string() },
                 kind_name(&row.group, &row.kind),
                 ObjectName::from(*row).in_namespace(),
                 reason_in_words(&row.signal, row.reason).to_owned(),
@@ -254,8 +257,8 @@ fn add_steps(document: &mut Document, findings: &[&Finding]) {
 const STEPS_SHOWN: usize = 3;
 
 /// Why objects that are not well may have no finding of their own.
-const WHY_NO_FINDING: &str = "An object that has never converged with its current spec has no finding of its own when it fails: \
-                              its user can correct the spec. Another finding may explain an overdue object.";
+const WHY_NO_FINDING: &str = "A failed object has no finding of its own unless something shows that it had converged with its \
+                              current spec: otherwise its user can correct the spec. Another finding may explain an overdue object.";
 
 /// The number of findings by severity, and of objects by state.
 fn counts(snapshot: &Snapshot) -> String {

@@ -95,17 +95,18 @@ fn definition(object: &ObjectView) -> Option<Signal> {
 /// not it allows a disruption then: a budget for the only Pod of a primary never does
 /// (kubernetes/kubernetes: pkg/controller/disruption/disruption.go).
 fn budget(object: &ObjectView) -> Option<Signal> {
-    let mut own = object.conditions.iter().filter(|condition| condition.at.is_empty());
-    let allowed = own.find(|condition| condition.r#type == "DisruptionAllowed")?;
+    let own = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    let mut allowed = own.filter(|condition| condition.r#type == "DisruptionAllowed");
     if object.observed_generation.is_some_and(|seen| seen < object.generation) {
         return None;
     }
 
-    match (allowed.status, allowed.reason.as_str()) {
-        (True, _) | (False, "InsufficientPods") => {
-            Some(Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(allowed)))
-        }
-        (_, "SyncFailed") => Some(Signal::new(Verdict::Failed, Reason::ReadyFalse, show(allowed))),
-        _ => None,
+    if let Some(failed) = allowed.clone().find(|condition| condition.reason == "SyncFailed") {
+        return Some(Signal::new(Verdict::Failed, Reason::ReadyFalse, show(failed)));
     }
+
+    let counted =
+        |condition: &&Condition| condition.status == True || condition.reason == "InsufficientPods";
+    let allowed = allowed.find(counted)?;
+    Some(Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(allowed)))
 }

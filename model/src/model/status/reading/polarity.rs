@@ -80,6 +80,12 @@ impl Polarity {
             && !NEUTRAL.contains(&words.last())
     }
 
+    /// Returns whether a condition type is about the last operation on the object: `LastAsyncOperation`.
+    pub(super) fn is_last_operation(r#type: &str) -> bool {
+        let words = Words::of(r#type);
+        words.get(0) == "last" && words.last() == "operation"
+    }
+
     /// Returns the meaning of a condition type.
     pub(super) fn of(r#type: &str) -> Self {
         let name = r#type.rsplit_once('/').map_or(r#type, |(_, name)| name);
@@ -107,11 +113,6 @@ impl Polarity {
                 // For example an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
             }
-        }
-
-        if words.get(0) == "last" && words.last() == "operation" {
-            // Beside `Ready`, which says that the object exists: `LastAsyncOperation`.
-            return Self::Summary(SUMMARY_TYPES.len() as u8);
         }
 
         if words.get(0) == "ready" && words.get(1) == "to" {

@@ -59,6 +59,11 @@ pub(super) struct ConditionsByRole<'k> {
     /// `Rollback=False (RollbackFailed)`. A good summary overrules them, and without
     /// one, good parts.
     failed_step: Option<Signal>,
+    /// When a true summary turned true; the latest, if there are several.
+    stands_since: Option<Timestamp>,
+    /// The last operation, if it failed: `LastAsyncOperation=False (AsyncUpdateFailure)`. A summary that
+    /// turned true before only says that the object still exists.
+    failed_operation: Option<(Timestamp, Signal)>,
     /// Types that mean a fault and are false.
     no_fault: Option<Signal>,
     /// Whether the summary condition is false, and neither its reason nor its message says why.
@@ -143,6 +148,7 @@ impl<'k> ConditionsByRole<'k> {
     fn add_summary(&mut self, position: u8, condition: &Condition) {
         let signal = match condition.status {
             True => {
+                self.stands_since = self.stands_since.max(condition.changed);
                 self.dated |= position == 0 && condition.observed_generation.is_some();
                 Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
             }
@@ -339,6 +345,15 @@ impl<'k> ConditionsByRole<'k> {
                 keep_worse(&mut self.active, false_signal(condition, self.kind))
             }
             False
+                if Polarity::is_last_operation(&condition.r#type)
+                    && sense(&condition.reason) == Some(Sense::Bad)
+                    && let Some(changed) = condition.changed =>
+            {
+                let signal = new(Verdict::Failed, Reason::FaultTrue);
+                self.failed_operation = Some((changed, signal.clone()));
+                keep_worse(&mut self.failed_step, signal);
+            }
+            False
                 if Polarity::is_unknown(&condition.r#type)
                     && sense(&condition.reason) == Some(Sense::Bad) =>
             {
@@ -410,11 +425,16 @@ impl<'k> ConditionsByRole<'k> {
         let good = |signal: &Option<Signal>| signal.as_ref().is_some_and(Signal::is_good);
 
         // A good summary takes precedence over the conditions of parts. `Available` alone does not
-        // if a part says that it is not well.
+        // if a part says that it is not well, unless the operator says that nothing is degraded.
         let settled = (summarized && good(&summary)) || good(&completion);
-        let part = part.filter(|part| !settled || (minimal && part.reason == Reason::ReadyFalse));
+        let bare_minimum = minimal && self.no_fault.is_none();
+        let part =
+            part.filter(|part| !settled || (bare_minimum && part.reason == Reason::ReadyFalse));
         let parts_stand = summary.is_none() && good(&part);
         let failed_step = self.failed_step.filter(|_| !good(&summary) && !settled && !parts_stand);
+        let stands_since = self.stands_since;
+        let operation = self.failed_operation.filter(|(failed, _)| Some(*failed) > stands_since);
+        let operation = operation.map(|(_, signal)| signal);
         let bare_progressing = self.bare_progressing.filter(|_| !settled);
         let in_order = [
             summary,
@@ -422,6 +442,7 @@ impl<'k> ConditionsByRole<'k> {
             completion,
             self.fault,
             failed_step,
+            operation,
             in_progress,
             bare_progressing,
             part,
