@@ -715,3 +715,99 @@ fn a_refused_definition_is_a_warning_and_no_good_health() {
     );
     assert_eq!(output.status.code(), Some(1));
 }
+
+#[test]
+fn the_time_of_a_phase_says_since_when_an_object_is_like_this() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let application = |name: &str, health: &str| {
+        json!({
+            "apiVersion": "argoproj.io/v1alpha1", "kind": "Application",
+            "metadata": {
+                "name": name, "namespace": "argocd", "uid": name, "generation": 2000,
+                "creationTimestamp": "2025-10-01T00:00:00Z",
+            },
+            "spec": {},
+            "status": {
+                "sync": {"status": "Synced"},
+                "health": {"status": health, "lastTransitionTime": "2026-01-01T00:00:00Z"},
+            },
+        })
+    };
+    let mut store = json!({
+        "apiVersion": "velero.io/v1", "kind": "BackupStorageLocation",
+        "metadata": {
+            "name": "default", "namespace": "velero", "uid": "store", "generation": 3,
+            "creationTimestamp": "2025-10-01T00:00:00Z",
+        },
+        "spec": {},
+        "status": {"phase": "Unavailable", "lastSyncedTime": "2025-12-31T05:00:00Z"},
+    });
+    store["status"]["message"] = json!("rpc error: AccessDenied");
+
+    let items = [application("slow", "Progressing"), application("broken", "Degraded"), store];
+    let file = dumped(folder.path(), &items);
+    let output = loopwatch(&["check", "--from", &file, "--at=2026-01-01T06:00:00Z"]);
+    let report = text(&output.stdout);
+
+    let has = |parts: &[&str]| {
+        report
+            .lines()
+            .any(|line| parts.iter().all(|part| line.split_whitespace().any(|w| w == *part)))
+    };
+    assert!(report.contains("Application argocd/slow  for 6h, since 2026-01-01"), "{report}");
+    assert!(has(&["failed", "6h", "argocd/broken"]), "{report}");
+    assert!(has(&["failed", "unknown", "velero/default"]), "{report}");
+}
+
+#[test]
+fn a_deletion_that_hangs_for_an_unseen_reason_is_named() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let namespace = |name: &str, deleted: &str| {
+        json!({
+            "apiVersion": "v1", "kind": "Namespace",
+            "metadata": {"name": name, "uid": name, "deletionTimestamp": deleted},
+            "status": {"phase": "Terminating", "conditions": [
+                {"type": "NamespaceDeletionDiscoveryFailure", "status": "True", "reason": "DiscoveryFailed"},
+                {"type": "NamespaceDeletionContentFailure", "status": "False", "reason": "ContentDeleted"},
+            ]},
+        })
+    };
+
+    let items =
+        [namespace("old", "2026-01-01T00:05:00Z"), namespace("recent", "2026-01-01T05:58:00Z")];
+    let file = dumped(folder.path(), &items);
+    let output = loopwatch(&["check", "--from", &file, "--at=2026-01-01T06:00:00Z"]);
+    let report = text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+
+    assert!(
+        report.starts_with("UNKNOWN because the dump has no objects that loopwatch judges"),
+        "{report}"
+    );
+    assert!(report.contains("the deletion of Namespace old hangs"), "{report}");
+    assert!(report.contains("has lasted 5h55m, and its conditions say NamespaceDeletionDiscoveryFailure (DiscoveryFailed)"), "{report}");
+    assert!(!report.contains("recent"), "{report}");
+}
+
+#[test]
+fn config_maps_in_lists_such_as_values_from_must_exist() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let release = |name: &str, map: &str| {
+        json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": name, "namespace": "apps", "uid": name, "generation": 1,
+                "creationTimestamp": "2026-01-01T00:00:00Z"},
+            "spec": {"valuesFrom": [{"kind": "ConfigMap", "name": map}]},
+            "status": {"observedGeneration": 1},
+        })
+    };
+    let map = json!({
+        "apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "here", "namespace": "apps", "uid": "map"},
+    });
+
+    let items = [release("fine", "here"), release("broken", "missing"), map];
+    let file = dumped(folder.path(), &items);
+    assert_eq!(
+        findings(&["--from", &file, "--at=2026-01-01T06:00:00Z"]),
+        ["DanglingReference HelmRelease apps/broken"]
+    );
+}

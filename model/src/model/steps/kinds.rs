@@ -144,13 +144,17 @@ fn many_rejected(world: &World, number: u16) -> Option<Detection> {
     Some(ticket(world, number, shared, (FailureSort::Rejected, "rejected"), due))
 }
 
+/// One user may make this many bad objects by hand. A program that makes more of them is worth a look.
+const MANY_OF_ONE_USER: usize = 10;
+
 /// Detects that many objects of a kind fail for one reason, and that loopwatch has not seen when they
 /// began to. If they are in several namespaces, their specs are probably not the cause. If all objects of
 /// the kind are in one namespace, one user may have made them all, so it is only suspected.
 fn many_listed(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
-    let needed = failing_objects(&world.settings, kind.objects);
     let is_in_one = world.namespaces_with_objects(number).nth(1).is_none();
+    let least = if is_in_one { MANY_OF_ONE_USER } else { 0 };
+    let needed = failing_objects(&world.settings, kind.objects).max(least);
     let shared = kind.failures.listed.frequent_reason(needed, is_in_one)?;
     let detection = ticket(world, number, shared, (FailureSort::Listed, "failed"), shared.since);
 

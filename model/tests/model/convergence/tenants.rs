@@ -1,7 +1,7 @@
 //! Objects of several users, each in a namespace: one user's bad objects hide no problem of another
 //! and page nobody.
 
-use loopwatch_model::finding::Severity;
+use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::snapshot::Health;
 use loopwatch_model::time::Span;
@@ -327,6 +327,37 @@ fn listed_objects_of_one_namespace_or_with_reasons_of_their_own_do_not() {
         lab.list(&widgets);
         lab.advance(Span::mins(1));
         assert!(!lab.has("Failing"), "{:?}", lab.findings());
+    }
+}
+
+#[test]
+fn ten_listed_objects_of_the_only_namespace_are_suspected() {
+    for (failed, works, elsewhere, found) in
+        [(10, 10, 0, true), (9, 0, 0, false), (10, 11, 0, false), (10, 9, 1, false)]
+    {
+        let mut lab = Lab::unsynced(Settings::default());
+        let created = lab.ago(Span::mins(10));
+        let widgets: Vec<Widget> = (0..failed + works + elsewhere)
+            .map(|number| {
+                let mut widget = Widget::new(&format!("widget-{number}"), created);
+                if number < failed {
+                    widget.failed("BackendError");
+                } else {
+                    widget.ready();
+                }
+                if number >= failed + works {
+                    widget.namespace = "another".to_owned();
+                }
+                widget
+            })
+            .collect();
+        lab.list(&widgets);
+        lab.advance(Span::mins(1));
+
+        assert_eq!(lab.has("Failing"), found, "{failed} {works} {elsewhere}: {:?}", lab.findings());
+        if found {
+            assert_eq!(lab.finding("Failing").confidence, Confidence::Suspected);
+        }
     }
 }
 
