@@ -368,7 +368,7 @@ findings! {
     Failing Convergence Critical Page {
         meaning: "Many objects of one kind fail at once, for a cause that is not in their specs.",
         title: "failing",
-        near_miss: "Objects with invalid specs: each of them fails after its own spec change, for a reason of its own or in the same namespace, or other changes converge.",
+        near_miss: "Objects with invalid specs: each of them fails after its own spec change, for a reason of its own or in the same namespace, or other changes converge. Fewer than ten objects of the only namespace that failed before loopwatch saw them.",
         evidence: ["failed", "rejected", "objects", "namespaces", "reason", "examples"],
         settings: ["failing_objects", "failing_percent", "settle"],
         explained_by: [Machinery(WebhookUnavailable), Machinery(ConversionFailing)],
