@@ -146,10 +146,12 @@ fn synonyms_in_reasons_and_phases_do_not_matter() {
     }
 }
 
-/// Replaces a word of a compound such as `FetchFailed` by a synonym.
+/// Replaces a word of a compound such as `FetchFailed` by a synonym. `FailedOver` is one verb.
 fn with_synonym(compound: &str, word: &str, synonym: &str) -> String {
     match compound.split_once(word) {
-        Some((before, after)) if !after.starts_with(|c: char| c.is_ascii_lowercase()) => {
+        Some((before, after))
+            if !after.starts_with(|c: char| c.is_ascii_lowercase()) && after != "Over" =>
+        {
             format!("{before}{synonym}{after}")
         }
         _ => compound.to_owned(),

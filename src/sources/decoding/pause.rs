@@ -106,6 +106,7 @@ fn wanted_state_pauses(parent: Option<&str>, words: &[&str], text: &str) -> bool
     let last = wish.last().map_or("", String::as_str);
     match words {
         ["stop", "policy"] => !matches!(last, "" | "none"),
+        ["management", "state"] if parent.is_none() => matches!(last, "removed" | "unmanaged"),
         [.., "status"] if parent.is_none() && last == "pending" => true,
         [.., "state" | "status" | "mode"] | ["run", "strategy"] => {
             wish.len() == 1 && PAUSED_STATES.contains(&last)

@@ -172,7 +172,7 @@ fn last_word_reports_state(word: &str) -> bool {
             // counts
             | "replicas" | "instances" | "nodes" | "members" | "pods" | "shards" | "brokers" | "machines" | "servers"
             | "workers" | "available" | "unavailable" | "desired" | "expected" | "current" | "updated" | "scheduled"
-            | "misscheduled" | "total" | "size" | "count" | "allowed"
+            | "misscheduled" | "standby" | "total" | "size" | "count" | "allowed"
     )
 }
 

@@ -21,7 +21,7 @@ mod roles; // the conditions at one place, by the meaning of their types
 mod remarks; // conditions that matter only with something else
 mod profiles; // exceptions for well-known kinds
 mod workloads; // the workload kinds of Kubernetes, by rules of their own
-mod builtin; // three other kinds of Kubernetes, by rules of their own
+mod builtin; // other kinds of Kubernetes, by rules of their own
 mod facts; // fields of the status, and the meaning of their keys
 mod phases;
 mod flags; // flags, error texts, the message
@@ -382,6 +382,17 @@ fn worst_signal(
         return None;
     }
 
+    let is_idle = |condition: &&Condition| {
+        condition.at.is_empty()
+            && condition.r#type == "Ready"
+            && condition.status != ConditionStatus::True
+            && profile.idle.contains(&condition.reason.as_str())
+    };
+    if let Some(idle) = status.conditions.iter().find(is_idle) {
+        let text = reasons::show(idle);
+        return Some(Signal::new(Verdict::Suspended, Reason::ScaledToZero, text));
+    }
+
     // A phase has no generation, so a `Ready=True` that has one overrules a bad phase.
     let conditions = conditions::read(status, kind);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
@@ -454,6 +465,9 @@ fn worst_signal(
     match signal {
         // Beside a good signal, an error text may be left over from an earlier attempt. Steps that
         // are done, however, say nothing about a later error.
+        Some(signal) if signal.reason == Reason::NoFault => {
+            flags::listed_errors(status).or(Some(signal))
+        }
         Some(signal) if signal.is_good() => {
             let later = signal.reason == Reason::ConditionsTrue;
             let error = if later { flags::present_error(status) } else { None };

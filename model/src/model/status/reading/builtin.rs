@@ -1,5 +1,5 @@
-//! The exact rules for three kinds of Kubernetes that are not workloads: CronJobs, definitions of
-//! custom resources, and PodDisruptionBudgets.
+//! The exact rules for some kinds of Kubernetes that are not workloads: CronJobs, definitions of custom
+//! resources, PodDisruptionBudgets and CertificateSigningRequests.
 
 use crate::model::status::reading::reasons::show;
 use crate::model::status::reading::signals::Signal;
@@ -15,6 +15,7 @@ pub(super) fn read(group: &str, kind: &str, object: &ObjectView) -> Option<Signa
         ("batch", "CronJob") => cron_job(object),
         ("apiextensions.k8s.io", "CustomResourceDefinition") => definition(object),
         ("policy", "PodDisruptionBudget") => budget(object),
+        ("certificates.k8s.io", "CertificateSigningRequest") => signing_request(object),
         _ => None,
     }
 }
@@ -109,4 +110,20 @@ fn budget(object: &ObjectView) -> Option<Signal> {
         |condition: &&Condition| condition.status == True || condition.reason == "InsufficientPods";
     let allowed = allowed.find(counted)?;
     Some(Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(allowed)))
+}
+
+/// Reads a CertificateSigningRequest. Its signer needs no more than an approval, and only writes the
+/// certificate afterwards (kubernetes/api: certificates/v1/types.go).
+fn signing_request(object: &ObjectView) -> Option<Signal> {
+    let is = |name: &str| {
+        let mut own = object.conditions.iter().filter(|condition| condition.at.is_empty());
+        own.find(|condition| condition.r#type == name && condition.status == True)
+    };
+    let new = |verdict, reason, at: &Condition| Some(Signal::new(verdict, reason, show(at)));
+
+    match (is("Failed").or_else(|| is("Denied")), is("Approved")) {
+        (Some(refused), _) => new(Verdict::Failed, Reason::EndedBadly, refused),
+        (None, Some(approved)) => new(Verdict::Finished, Reason::Complete, approved),
+        (None, None) => None,
+    }
 }

@@ -7,7 +7,8 @@ use crate::observation::FactValue;
 
 /// Reads the counts of an object: first counts as text, then replicas, then pairs.
 ///
-/// Without `other_signals`, a missing count of ready replicas means that none is ready.
+/// Without `other_signals`, a missing count of ready replicas means that none is ready if the status has
+/// other counts of the same family: Go omits a zero.
 pub(super) fn read(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
     ratio(status)
         .or_else(|| replicas(status, other_signals))
@@ -53,6 +54,18 @@ const TOTAL_PREFIXES: &[&str] = &["desired", "expected", "matched", "total"];
 /// Paths of the count of replicas with the current spec.
 const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
 
+/// Paths of counts that stand beside one of ready replicas.
+const BESIDE_READY: &[&str] = &[
+    "status.updatedReplicas",
+    "status.unavailableReplicas",
+    "status.updatedNumberScheduled",
+    "status.expectedNodes",
+    "status.expectedMachines",
+];
+
+/// Paths of counts of replicas that are in use or kept for later, and therefore not among those that are ready.
+const IN_USE: &[&str] = &["status.allocatedReplicas", "status.reservedReplicas", "status.standby"];
+
 /// Paths of the count of replicas that are held back on purpose.
 const HELD: &[&str] = &[
     "spec.updateStrategy.rollingUpdate.partition",
@@ -71,7 +84,13 @@ fn replicas(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
     let (wanted, from) = find(WANTED)?;
     let of = |(have, path): (i64, &str)| format!("{path}={have} of {from}={wanted}");
     let held = find(HELD).map_or(0, |(held, _)| held).max(0);
-    let present = find(PRESENT);
+    let number = |path: &&str| match status.fact(path) {
+        Some(FactValue::Number(number)) => Some((*number).max(0)),
+        _ => None,
+    };
+    let in_use: i64 = IN_USE.iter().filter_map(number).sum();
+    let present = find(PRESENT).map(|(present, path)| (present.saturating_add(in_use), path));
+    let omits_zero = || BESIDE_READY.iter().any(|path| number(path).is_some());
     let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
 
     match (present, updated) {
@@ -94,7 +113,7 @@ fn replicas(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
         (Some((present, path)), None) => {
             Some(Signal::new(Verdict::Converged, Reason::CountsMet, format!("{path}={present}")))
         }
-        (None, _) if wanted > 0 && !other_signals => Some(Signal::new(
+        (None, _) if wanted > 0 && !other_signals && omits_zero() => Some(Signal::new(
             Verdict::Progressing,
             Reason::CountsShort,
             format!("{from}={wanted}, none is ready"),

@@ -183,6 +183,11 @@ impl<'a> StatusFact<'a> {
             .any(|(name, _)| matches!(Words::of(name).last(), "errors" | "problems" | "failures"))
     }
 
+    /// Returns whether this grades a message as an error: `validationMessages[0].level: ERROR`.
+    pub(super) fn grades_an_error(&self) -> bool {
+        self.listed && matches!(self.key.get(0), "level" | "severity") && self.text_is("error")
+    }
+
     /// Returns whether this is the phase or the health of the object itself: `phase`,
     /// `health.status`, `ceph.health`.
     pub(super) fn is_own_phase(&self) -> bool {

@@ -50,8 +50,16 @@ pub(super) fn errors(status: &Status<'_>) -> Option<Signal> {
     let fact = status.facts().find(|fact| {
         let named =
             fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
-        (named || (fact.depth <= 2 && fact.is_in_error_list()))
+        (named || (fact.depth <= 2 && fact.is_in_error_list()) || fact.grades_an_error())
             && matches!(fact.value, FactValue::Text(text) if !is_no_error(text))
+    })?;
+    Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
+}
+
+/// Reads lists of errors, however deep.
+pub(super) fn listed_errors(status: &Status<'_>) -> Option<Signal> {
+    let fact = status.facts().find(|fact| {
+        fact.is_in_error_list() && matches!(fact.value, FactValue::Text(text) if !is_no_error(text))
     })?;
     Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
 }

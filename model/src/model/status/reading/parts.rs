@@ -118,7 +118,8 @@ fn bad_phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> {
 
     // In a map of parts, the name of the part is one more key than in a list.
     // A part may have parts itself, such as the tasks of a connector.
-    let deeper = fact.depth > if fact.listed { 2 } else { 3 } && !is_phase_of_listed_part(fact);
+    let shallow = if fact.listed { 2 } else { 3 + wrappers(fact) };
+    let deeper = fact.depth > shallow && !is_phase_of_listed_part(fact);
     match signal.verdict {
         Verdict::Failed if deeper => {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
@@ -144,6 +145,13 @@ fn is_part(fact: &StatusFact<'_>) -> bool {
     }
 
     part
+}
+
+/// Returns the number of keys above the map of parts: one in
+/// `activeServiceStatus.applicationStatuses.app.status`.
+fn wrappers(fact: &StatusFact<'_>) -> usize {
+    let keys = fact.path.split('.').skip(1);
+    keys.take_while(|key| !names_part(&Words::of(key))).count().min(1)
 }
 
 /// Returns whether the list with the fact is a list of parts, as in `connectors[0].tasks[1].state`.

@@ -2,7 +2,7 @@
 
 use crate::model::status::reading::facts::{PHASE_KEYS, Status, StatusFact};
 use crate::model::status::reading::profiles::Profile;
-use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::senses::{self, Sense};
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, completion, prose, reasons};
@@ -85,6 +85,24 @@ pub(super) fn own_phase(object: &ObjectView) -> &str {
     first.map_or("", |(_, text)| text)
 }
 
+/// Returns the phase of the object itself or, if it has none, the only one in a map of its status:
+/// `state.phase`.
+pub(super) fn shown_phase(object: &ObjectView) -> &str {
+    let own = own_phase(object);
+    if !own.is_empty() {
+        return own;
+    }
+
+    let mut below = object.facts.iter().filter_map(|fact| match &fact.value {
+        FactValue::Text(text) if !text.is_empty() => {
+            let known = StatusFact::of(fact)?;
+            (known.depth == 2 && !known.listed && known.is_phase()).then_some(text.as_str())
+        }
+        _ => None,
+    });
+    below.next().filter(|_| below.next().is_none()).unwrap_or_default()
+}
+
 /// Returns whether a phase of the object itself is the given word.
 pub(super) fn is_in_phase(status: &Status<'_>, word: &str) -> bool {
     status.facts().any(|fact| fact.is_phase() && fact.is_own_phase() && fact.text_is(word))
@@ -154,7 +172,7 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
         return None; // an unknown part says nothing about the object
     }
 
-    let (verdict, reason) = match special.or_else(|| words.sense())? {
+    let (verdict, reason) = match special.or_else(|| sense(&words))? {
         Sense::Good => (Verdict::Converged, Reason::PhaseGood),
         Sense::Done => (Verdict::Finished, Reason::PhaseDone),
         // Until a person decides, the operator has nothing to do.
@@ -168,6 +186,19 @@ pub(super) fn phase(fact: &StatusFact<'_>, profile: &Profile) -> Option<Signal> 
     };
 
     Some(Signal::new(verdict, reason, format!("{}={text}", fact.path)))
+}
+
+/// Returns the meaning of a phase. `resources-created` names a step, and `runningWorkflow` what runs.
+fn sense(words: &Words) -> Option<Sense> {
+    let is_step = words.len() > 1 && words.last() == "created";
+    let names_work = words.len() == 2
+        && words.get(0) == "running"
+        && senses::of(words.last()).is_none()
+        && words.last().len() > 3;
+    match words.sense()? {
+        Sense::Good if is_step || names_work => Some(Sense::InProgress),
+        sense => Some(sense),
+    }
 }
 
 /// Turns a phase such as `NotReady` into a failure if the message of the status is an error.

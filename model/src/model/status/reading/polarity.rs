@@ -63,6 +63,7 @@ const NEUTRAL: &[&str] = &[
     "warning",
     "evicted",
     "preempted",
+    "removed",
     "requeued",
 ];
 

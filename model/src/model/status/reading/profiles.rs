@@ -13,6 +13,8 @@ pub(super) struct Profile {
     /// The type of the condition that an object must have before it counts as converged; empty if
     /// the kind needs none.
     pub(super) required_condition: &'static str,
+    /// Reasons of a `Ready` that is not true, if they mean that nothing is wanted of the object now.
+    pub(super) idle: &'static [&'static str],
 }
 
 /// The profile of one kind, of all kinds of a group, or of all groups below a domain.
@@ -26,7 +28,7 @@ struct ProfileRow {
 
 /// No exceptions.
 const ORDINARY: Profile =
-    Profile { runs_to_completion: false, phases: &[], required_condition: "" };
+    Profile { runs_to_completion: false, phases: &[], required_condition: "", idle: &[] };
 
 /// An ACME order is `ready` before it is finalized, and `valid` when it is complete
 /// (cert-manager/cert-manager: pkg/apis/acme/v1/types_order.go).
@@ -56,6 +58,15 @@ const GLOO: Profile = Profile {
 /// it is ready (crossplane/crossplane: apis/core/v2/condition.go).
 const CROSSPLANE: Profile = Profile { required_condition: "Ready", ..ORDINARY };
 
+/// A machine is `Provisioned` before it has joined the cluster, and `Running` after that (openshift/api:
+/// machine/v1beta1/types_machine.go).
+const OPENSHIFT_MACHINE: Profile =
+    Profile { phases: &[("provisioned", Sense::InProgress)], ..ORDINARY };
+
+/// Without traffic, a revision is scaled to zero, and nothing of it is ready (knative/serving:
+/// pkg/reconciler/autoscaling/kpa/kpa.go and pkg/apis/autoscaling/v1alpha1/pa_lifecycle.go).
+const KNATIVE_INTERNAL: Profile = Profile { idle: &["NoTraffic", "NoHealthyBackends"], ..ORDINARY };
+
 /// The first row that matches applies.
 const TABLE: &[ProfileRow] = &[
     ProfileRow { group: "acme.cert-manager.io", kind: "", profile: ORDER },
@@ -72,6 +83,8 @@ const TABLE: &[ProfileRow] = &[
     ProfileRow { group: "operators.coreos.com", kind: "InstallPlan", profile: INSTALL_PLAN },
     ProfileRow { group: "gateway.solo.io", kind: "", profile: GLOO },
     ProfileRow { group: "gloo.solo.io", kind: "", profile: GLOO },
+    ProfileRow { group: "machine.openshift.io", kind: "Machine", profile: OPENSHIFT_MACHINE },
+    ProfileRow { group: ".internal.knative.dev", kind: "", profile: KNATIVE_INTERNAL },
     ProfileRow { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: "apiextensions.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: ".crossplane.io", kind: "", profile: CROSSPLANE },

@@ -149,6 +149,24 @@ pub(super) fn asks_for_approval(condition: &Condition) -> bool {
     asks && sense(&condition.reason) != Some(Sense::Bad)
 }
 
+/// Returns whether a condition type says that a change is to be made, perhaps by a person:
+/// `RequiresUpdate`, `PendingRestart`.
+pub(super) fn wants_change(r#type: &str) -> bool {
+    let words = Words::of(r#type);
+    words.len() == 2
+        && matches!(words.get(0), "needs" | "pending" | "requires")
+        && matches!(words.last(), "reboot" | "restart" | "update" | "upgrade")
+}
+
+/// Returns whether a condition says that a run waits for its schedule: `Complete=False
+/// (CronJobScheduled)`.
+pub(super) fn waits_for_schedule(condition: &Condition) -> bool {
+    let reason = Words::of(&condition.reason);
+    reason.has("cron")
+        && reason.last() == "scheduled"
+        && sense(&condition.message) != Some(Sense::Bad)
+}
+
 /// Words for what a person does after `user`: in `WaitingForUserPool`, nobody has to decide.
 const DECISIONS: &[&str] =
     &["action", "approval", "confirmation", "decision", "input", "interaction", "intervention"];

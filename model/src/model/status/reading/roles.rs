@@ -45,7 +45,8 @@ pub(super) struct ConditionsByRole<'k> {
     fault: Option<Signal>,
     terminal: Option<Signal>,
     in_progress: Option<Signal>,
-    /// `Running=True` or the like: the work of a run, or beside a good summary a process.
+    /// `Running=True` or the like: the work of a run, or beside a good summary a process. Also work that
+    /// somebody may want from a person: `RequiresUpdate=True`.
     running: Option<Signal>,
     /// Types that mean work in progress, with a reason that says that the work is done.
     work_done: Option<Signal>,
@@ -200,6 +201,10 @@ impl<'k> ConditionsByRole<'k> {
                 self.part_explained |= !reasons::is_unexplained(condition);
                 false_signal(condition, self.kind)
             }
+            // Not looked at: `InventoryValid=Unknown (Initialized)`.
+            Unknown if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => {
+                return;
+            }
             Unknown => Signal::new(
                 self.unknown_verdict(condition),
                 Reason::ConditionUnknown,
@@ -216,6 +221,9 @@ impl<'k> ConditionsByRole<'k> {
                 Signal::new(Verdict::Failed, Reason::EndedBadly, show(condition))
             }
             True => Signal::new(Verdict::Finished, Reason::Complete, show(condition)),
+            False if reasons::waits_for_schedule(condition) => {
+                Signal::new(Verdict::Converged, Reason::Scheduled, show(condition))
+            }
             False | Unknown => false_signal(condition, self.kind),
             Absent => return,
         };
@@ -274,7 +282,7 @@ impl<'k> ConditionsByRole<'k> {
             True if is_work_done(condition) => {
                 keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            True if may_be_steady(condition) => {
+            True if may_be_steady(condition) || reasons::wants_change(&condition.r#type) => {
                 keep_worse(&mut self.running, new(Verdict::Progressing, Reason::InMotion));
             }
             // A Deployment stays `Progressing` after its rollout. Only the reason or the message

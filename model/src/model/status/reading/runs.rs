@@ -51,7 +51,7 @@ pub(crate) fn will_end(object: &ObjectView) -> bool {
 
 /// Returns whether the work of a run has begun.
 pub(crate) fn has_begun(object: &ObjectView) -> bool {
-    let shown = Words::of(phases::own_phase(object));
+    let shown = Words::of(phases::shown_phase(object));
     let reason = Words::of(ending(object).map_or("", |condition| &condition.reason));
     let says = |words: &[&str]| words.iter().any(|word| shown.has(word) || reason.has(word));
     let in_progress = || [&shown, &reason].iter().any(|w| w.sense() == Some(Sense::InProgress));

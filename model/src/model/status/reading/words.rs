@@ -211,6 +211,7 @@ impl Words {
         let next = if i + 1 < self.count { self.get(i + 1) } else { "" };
         let before = if i > 0 { self.get(i - 1) } else { "" };
         match (self.get(i), next) {
+            ("failed", "over") => Some(Good),
             ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
@@ -273,6 +274,7 @@ mod tests {
             ("FinalizingPartiallyFailed", Some(InProgress)),
             ("PartiallyFailed", Some(Bad)),
             ("failing over", Some(InProgress)),
+            ("FailedOver", Some(Good)),
             ("ScalingDown", Some(InProgress)),
             ("down", Some(Lacking)),
             ("OutOfSync", Some(Lacking)),
