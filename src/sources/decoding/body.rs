@@ -145,9 +145,7 @@ impl<'de> AnyShape<'de> for SpecValue<'_, '_> {
             // Keeps only single words, such as a desired state: other texts in the spec may be
             // secret.
             Scalar::Text(text) => {
-                (spec_key.names_wanted_state
-                    || may_pause
-                    || (parent == Some("updateStrategy") && key == "type"))
+                (spec_key.names_wanted_state || may_pause)
                     && text.len() <= 32
                     && text.bytes().all(|b| b.is_ascii_alphabetic())
             }

@@ -72,7 +72,7 @@ pub(super) fn is_transition_time(key: &str) -> bool {
 pub(super) struct SpecKey {
     /// Whether a number under this key is a desired count.
     pub(super) names_count: bool,
-    /// Whether a text or a flag under this key is a desired state.
+    /// Whether a text or a flag under this key is a desired state, or the variant of the object.
     pub(super) names_wanted_state: bool,
 }
 
@@ -247,7 +247,7 @@ impl SpecKey {
                 | "running"
                 | "enabled"
                 | "disabled"
-        );
+        ) || key == "type";
 
         Self { names_count, names_wanted_state }
     }

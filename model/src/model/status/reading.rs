@@ -146,6 +146,8 @@ reasons! {
     Paused => "paused",
     /// An annotation or a label makes the operator skip the object.
     Skipped => "skipped",
+    /// The object is only read, so its operator does nothing for it.
+    Inert => "its operator does nothing for it",
     /// A handler of the operator fails, and is tried again and again.
     HandlerFails => "a handler of the operator keeps failing",
     /// `observedGeneration` is behind.
@@ -318,13 +320,21 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
         return reading(Verdict::Suspended, reason, pause.by.clone());
     }
 
+    let profile = profiles::of(group, kind);
+    let is_inert = profile.inert.is_some_and(|(path, value)| {
+        object.status != StatusShape::Filled
+            && matches!(object.fact(path), Some(FactValue::Text(text)) if text == value)
+    });
+    if is_inert {
+        return reading(Verdict::Converged, Reason::Inert, String::new());
+    }
+
     if acknowledged == Acknowledged::No {
         let seen = observed_generation(object).unwrap_or_default();
         let text = format!("observedGeneration={seen}, generation={}", object.generation);
         return reading(Verdict::Progressing, Reason::NotAcknowledged, text);
     }
 
-    let profile = profiles::of(group, kind);
     let runs = completion::is_run_kind(kind);
     let signal = worst_signal(&Status::of(object), kind, &profile, runs);
 

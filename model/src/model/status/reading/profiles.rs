@@ -15,6 +15,8 @@ pub(super) struct Profile {
     pub(super) required_condition: &'static str,
     /// Reasons of a `Ready` that is not true, if they mean that nothing is wanted of the object now.
     pub(super) idle: &'static [&'static str],
+    /// A field and its value with which the operator does nothing for an object, and writes no status.
+    pub(super) inert: Option<(&'static str, &'static str)>,
 }
 
 /// The profile of one kind, of all kinds of a group, or of all groups below a domain.
@@ -27,8 +29,13 @@ struct ProfileRow {
 }
 
 /// No exceptions.
-const ORDINARY: Profile =
-    Profile { runs_to_completion: false, phases: &[], required_condition: "", idle: &[] };
+const ORDINARY: Profile = Profile {
+    runs_to_completion: false,
+    phases: &[],
+    required_condition: "",
+    idle: &[],
+    inert: None,
+};
 
 /// An ACME order is `ready` before it is finalized, and `valid` when it is complete
 /// (cert-manager/cert-manager: pkg/apis/acme/v1/types_order.go).
@@ -67,6 +74,10 @@ const OPENSHIFT_MACHINE: Profile =
 /// pkg/reconciler/autoscaling/kpa/kpa.go and pkg/apis/autoscaling/v1alpha1/pa_lifecycle.go).
 const KNATIVE_INTERNAL: Profile = Profile { idle: &["NoTraffic", "NoHealthyBackends"], ..ORDINARY };
 
+/// A repository in an OCI registry is only a name for other objects (fluxcd/source-controller:
+/// docs/spec/v1/helmrepositories.md, "Helm OCI repository").
+const HELM_REPOSITORY: Profile = Profile { inert: Some(("spec.type", "oci")), ..ORDINARY };
+
 /// The first row that matches applies.
 const TABLE: &[ProfileRow] = &[
     ProfileRow { group: "acme.cert-manager.io", kind: "", profile: ORDER },
@@ -83,6 +94,11 @@ const TABLE: &[ProfileRow] = &[
     ProfileRow { group: "operators.coreos.com", kind: "InstallPlan", profile: INSTALL_PLAN },
     ProfileRow { group: "gateway.solo.io", kind: "", profile: GLOO },
     ProfileRow { group: "gloo.solo.io", kind: "", profile: GLOO },
+    ProfileRow {
+        group: "source.toolkit.fluxcd.io",
+        kind: "HelmRepository",
+        profile: HELM_REPOSITORY,
+    },
     ProfileRow { group: "machine.openshift.io", kind: "Machine", profile: OPENSHIFT_MACHINE },
     ProfileRow { group: ".internal.knative.dev", kind: "", profile: KNATIVE_INTERNAL },
     ProfileRow { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
