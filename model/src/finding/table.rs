@@ -300,7 +300,7 @@ findings! {
         evidence: ["reason", "former_owner", "writer", "siblings", "orphan_for"],
         settings: ["orphan_after", "orphan_unseen_after", "orphan_siblings"],
         explained_by: [],
-        advice: "If nothing uses the object any more and no restore is under way that will bring its owner, delete it. If it is meant to exist without an owner, allow its kind with --orphan-allow.",
+        advice: "If nothing uses the object any more and no restore is under way that will bring its owner, delete it. If it is meant to exist without an owner, allow its kind with `--orphan-allow`.",
         command: "kubectl get {resource} {name}{in_namespace} -o yaml",
     }
     LogicalOwnerMissing Ownership Warning Ticket {
