@@ -49,8 +49,9 @@ struct StatusKey {
     volatile: bool,
     /// Whether a text matters outside of lists: a time, or a revision.
     unlisted_text: bool,
-    /// Whether a text grades a message of a list.
-    grade: bool,
+    /// Whether a text grades a message of a list, or describes an error.
+    grades: bool,
+    describes: bool,
     conditions: bool,
     /// Whether kopf keeps its notes there.
     kopf: bool,
@@ -255,7 +256,8 @@ impl StatusKey {
             unlisted_text: (depth == 0 && words::is_milestone_time(key))
                 || (depth <= 1 && words::is_transition_time(key))
                 || words::is_revision(key, depth),
-            grade: matches!(key, "level" | "severity"),
+            grades: matches!(key, "level" | "severity"),
+            describes: key == "description",
             conditions,
             kopf: depth == 0 && key == "kopf",
             generation: depth == 0 && words::is_observed_generation(key),
@@ -274,7 +276,8 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             Scalar::Null | Scalar::Flag(false) | Scalar::Whole(0) | Scalar::Text("")
         );
         if (key.reports_state && !key.volatile)
-            || (key.grade && walk.path.contains("essages["))
+            || (key.grades && walk.path.contains("essages["))
+            || (key.describes && walk.path.contains("rror."))
             || (key.unlisted_text && matches!(scalar, Scalar::Text(_)) && !walk.path.contains('['))
         {
             walk.keep(depth > 1, scalar);

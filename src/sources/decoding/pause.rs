@@ -58,7 +58,7 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
 
     match (words.as_slice(), switch) {
         ([word], true) if PAUSES.contains(word) => true,
-        (["active" | "managed" | "running" | "enabled"], false) => parent.is_none(),
+        (["active" | "apply" | "managed" | "running" | "enabled"], false) => parent.is_none(),
         (["enabled"], true) => {
             parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause"))
         }

@@ -45,7 +45,7 @@ pub(crate) use self::claims::claim;
 pub(crate) use self::prose::lacks_capacity;
 pub(crate) use self::remarks::observed_generation;
 pub(crate) use self::remembered::signal as remembered_signal;
-pub(crate) use self::runs::{has_begun, will_end};
+pub(crate) use self::runs::{has_begun, waits_for_quota, will_end};
 pub(crate) use self::service::{Failure, Service, serves, service};
 pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands};
 
@@ -202,6 +202,8 @@ reasons! {
     FlagFalse => "a flag such as status.ready is false",
     /// The status contains an error text.
     ErrorText => "the status contains an error",
+    /// A condition says that nothing is wanted of the object now.
+    Resting => "nothing is wanted of it now",
     /// A schedule has run at least once.
     Scheduled => "its schedule has run",
     /// Replicas are held back on purpose, by `partition`.
@@ -392,15 +394,8 @@ fn worst_signal(
         return None;
     }
 
-    let is_idle = |condition: &&Condition| {
-        condition.at.is_empty()
-            && condition.r#type == "Ready"
-            && condition.status != ConditionStatus::True
-            && profile.idle.contains(&condition.reason.as_str())
-    };
-    if let Some(idle) = status.conditions.iter().find(is_idle) {
-        let text = reasons::show(idle);
-        return Some(Signal::new(Verdict::Suspended, Reason::ScaledToZero, text));
+    if let Some(signal) = resting(status, profile) {
+        return Some(signal);
     }
 
     // A phase has no generation, so a `Ready=True` that has one overrules a bad phase.
@@ -485,6 +480,19 @@ fn worst_signal(
         }
         signal => worst([signal, flags::errors(status)]).or_else(|| flags::message(status)),
     }
+}
+
+/// Reads a condition that means that nothing is wanted of the object now.
+fn resting(status: &Status<'_>, profile: &profiles::Profile) -> Option<Signal> {
+    let mut own = status.conditions.iter().filter(|condition| condition.at.is_empty());
+    own.find_map(|condition| {
+        let says = |text: &str| condition.reason == text || condition.message == text;
+        let mut rests = profile.rests.iter();
+        let (.., verdict) =
+            rests.find(|(name, text, _)| condition.r#type == *name && says(text))?;
+
+        Some(Signal::new(*verdict, Reason::Resting, reasons::show(condition)))
+    })
 }
 
 /// Turns a good signal into work in progress if the condition that the profile requires is missing.

@@ -48,13 +48,14 @@ impl ObjectContext<'_> {
             || reading::runs_to_completion(&self.kind.group, &self.kind.kind)
     }
 
-    /// Returns whether a new version shows a run that is under way.
+    /// Returns whether a new version shows a run that is under way, or waits in a queue for a time that
+    /// its operator does not decide.
     pub(super) fn is_under_way(&self, update: &Update<'_>) -> bool {
         let is_run = || self.is_of_runs() || reading::will_end(update.view);
         update.verdict == Verdict::Progressing
             && self.record.unconverged().is_some()
-            && reading::has_begun(update.view)
-            && is_run()
+            && (reading::waits_for_quota(update.view)
+                || (reading::has_begun(update.view) && is_run()))
     }
 
     /// Counts how the first work on the object has ended.

@@ -24,6 +24,10 @@ pub(super) fn flags(status: &Status<'_>) -> Option<Signal> {
             FactValue::Flag(true) => {
                 Some(Signal::new(Verdict::Converged, Reason::FlagTrue, text(true)))
             }
+            // Nothing uses it.
+            FactValue::Flag(false) if fact.key.last() == "active" && !has_message => {
+                Some(Signal::new(Verdict::Suspended, Reason::FlagFalse, text(false)))
+            }
             FactValue::Flag(false)
                 if has_message || fact.key.last() == "healthy" || (ended && fact.is_result()) =>
             {

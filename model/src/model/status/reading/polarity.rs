@@ -124,8 +124,8 @@ impl Polarity {
             return Self::Part; // `WellFormed`
         }
 
-        if words.get(0) == "no" && words.get(1) == "matching" {
-            return Self::Fault; // `NoMatchingInstance`
+        if words.get(0) == "no" && ["matching", "matched"].iter().any(|word| words.has(word)) {
+            return Self::Fault; // `NoMatchingInstance`, `NoPodsMatched`
         }
 
         if words.last().starts_with("warning") {

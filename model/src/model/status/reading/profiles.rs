@@ -1,6 +1,7 @@
 //! Exceptions for well-known kinds, as a table. Apart from `workloads.rs` and `builtin.rs`, no
 //! other file has rules for single kinds.
 
+use crate::model::status::reading::Verdict;
 use crate::model::status::reading::senses::Sense;
 
 /// The exceptions for one kind.
@@ -13,8 +14,9 @@ pub(super) struct Profile {
     /// The type of the condition that an object must have before it counts as converged; empty if
     /// the kind needs none.
     pub(super) required_condition: &'static str,
-    /// Reasons of a `Ready` that is not true, if they mean that nothing is wanted of the object now.
-    pub(super) idle: &'static [&'static str],
+    /// Conditions, by their types and by their reasons or messages, that mean that nothing is wanted of
+    /// the object now, with the verdict on it.
+    pub(super) rests: &'static [(&'static str, &'static str, Verdict)],
     /// A field and its value with which the operator does nothing for an object, and writes no status.
     pub(super) inert: Option<(&'static str, &'static str)>,
 }
@@ -33,7 +35,7 @@ const ORDINARY: Profile = Profile {
     runs_to_completion: false,
     phases: &[],
     required_condition: "",
-    idle: &[],
+    rests: &[],
     inert: None,
 };
 
@@ -72,7 +74,30 @@ const OPENSHIFT_MACHINE: Profile =
 
 /// Without traffic, a revision is scaled to zero, and nothing of it is ready (knative/serving:
 /// pkg/reconciler/autoscaling/kpa/kpa.go and pkg/apis/autoscaling/v1alpha1/pa_lifecycle.go).
-const KNATIVE_INTERNAL: Profile = Profile { idle: &["NoTraffic", "NoHealthyBackends"], ..ORDINARY };
+const KNATIVE_INTERNAL: Profile = Profile {
+    rests: &[
+        ("Ready", "NoTraffic", Verdict::Suspended),
+        ("Ready", "NoHealthyBackends", Verdict::Suspended),
+    ],
+    ..ORDINARY
+};
+
+/// Without a URL, nothing is backed up (longhorn/longhorn-manager:
+/// controller/backup_target_controller.go).
+const BACKUP_TARGET: Profile = Profile {
+    rests: &[("Unavailable", "backup target URL is empty", Verdict::Suspended)],
+    ..ORDINARY
+};
+
+/// The capacity that was provisioned is no longer held for the Pods: they have had their time
+/// (kubernetes/autoscaler: cluster-autoscaler/apis/provisioningrequest).
+const PROVISIONING_REQUEST: Profile =
+    Profile { rests: &[("BookingExpired", "BookingExpired", Verdict::Finished)], ..ORDINARY };
+
+/// A host in the inventory that no cluster uses (openshift/assisted-service:
+/// api/v1beta1/agent_types.go).
+const AGENT: Profile =
+    Profile { rests: &[("Installed", "InstallationNotStarted", Verdict::Suspended)], ..ORDINARY };
 
 /// A repository in an OCI registry is only a name for other objects (fluxcd/source-controller:
 /// docs/spec/v1/helmrepositories.md, "Helm OCI repository").
@@ -100,6 +125,13 @@ const TABLE: &[ProfileRow] = &[
         profile: HELM_REPOSITORY,
     },
     ProfileRow { group: "machine.openshift.io", kind: "Machine", profile: OPENSHIFT_MACHINE },
+    ProfileRow { group: "longhorn.io", kind: "BackupTarget", profile: BACKUP_TARGET },
+    ProfileRow {
+        group: "autoscaling.x-k8s.io",
+        kind: "ProvisioningRequest",
+        profile: PROVISIONING_REQUEST,
+    },
+    ProfileRow { group: "agent-install.openshift.io", kind: "Agent", profile: AGENT },
     ProfileRow { group: ".internal.knative.dev", kind: "", profile: KNATIVE_INTERNAL },
     ProfileRow { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: "apiextensions.crossplane.io", kind: "", profile: ORDINARY },

@@ -31,6 +31,9 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     }
 
     let given = Words::of(&condition.reason);
+    if waits_for_person(&given) {
+        return Signal::new(Verdict::Suspended, Reason::SuspendedTrue, text);
+    }
 
     // The reason `NotReady` only repeats the type `Ready`.
     let repeats = given.len() == 2
@@ -178,8 +181,10 @@ pub(super) fn waits_for_person(phase: &Words) -> bool {
     let of_user =
         (1..phase.len()).any(|i| phase.get(i - 1) == "user" && DECISIONS.contains(&phase.get(i)));
     let person = ["approval", "manual"].iter().any(|word| phase.has(word));
+    let unapproved =
+        (1..phase.len()).any(|i| phase.get(i - 1) == "not" && phase.get(i) == "approved");
 
-    waits.iter().any(|word| phase.has(word)) && (person || of_user)
+    unapproved || (waits.iter().any(|word| phase.has(word)) && (person || of_user))
 }
 
 /// Words for those who may pause an object. In `UserDisabled` and `OperatorStopped`, however, they
@@ -199,6 +204,7 @@ const PAUSE_WORDS: &[&str] = &[
     "has",
     "intentionally",
     "is",
+    "kubernetes",
     "management",
     "manually",
     "object",

@@ -46,7 +46,7 @@ pub(super) struct ConditionsByRole<'k> {
     terminal: Option<Signal>,
     in_progress: Option<Signal>,
     /// `Running=True` or the like: the work of a run, or beside a good summary a process. Also work that
-    /// somebody may want from a person: `RequiresUpdate=True`.
+    /// somebody may want from a person: `RequiresUpdate=True`, and a bare `Waiting=True`.
     running: Option<Signal>,
     /// Types that mean work in progress, with a reason that says that the work is done.
     work_done: Option<Signal>,
@@ -60,6 +60,11 @@ pub(super) struct ConditionsByRole<'k> {
     /// `Rollback=False (RollbackFailed)`. A good summary overrules them, and without
     /// one, good parts.
     failed_step: Option<Signal>,
+    /// When the work in progress began; the latest, if there are several, and the end of time if one
+    /// does not say when.
+    began: Option<Timestamp>,
+    /// When `Ready` turned true.
+    ready_since: Option<Timestamp>,
     /// When a true summary turned true; the latest, if there are several.
     stands_since: Option<Timestamp>,
     /// The last operation, if it failed: `LastAsyncOperation=False (AsyncUpdateFailure)`. A summary that
@@ -88,6 +93,14 @@ pub(super) fn may_be_steady(condition: &Condition) -> bool {
     [&condition.r#type, &condition.reason]
         .iter()
         .all(|text| !Words::of(text).iter().any(senses::is_work))
+}
+
+/// Returns whether a condition says only that the object waits: `Waiting=True`. Rancher's conditions are true
+/// once their step is over.
+fn is_bare_wait(condition: &Condition) -> bool {
+    ["waiting", "pending"].iter().any(|word| is_type(condition, word))
+        && condition.reason.is_empty()
+        && condition.message.is_empty()
 }
 
 fn is_type(condition: &Condition, word: &str) -> bool {
@@ -150,6 +163,9 @@ impl<'k> ConditionsByRole<'k> {
         let signal = match condition.status {
             True => {
                 self.stands_since = self.stands_since.max(condition.changed);
+                if position == 0 {
+                    self.ready_since = condition.changed;
+                }
                 self.dated |= position == 0 && condition.observed_generation.is_some();
                 Signal::new(Verdict::Converged, Reason::ReadyTrue, show(condition))
             }
@@ -282,7 +298,10 @@ impl<'k> ConditionsByRole<'k> {
             True if is_work_done(condition) => {
                 keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            True if may_be_steady(condition) || reasons::wants_change(&condition.r#type) => {
+            True if may_be_steady(condition)
+                || is_bare_wait(condition)
+                || reasons::wants_change(&condition.r#type) =>
+            {
                 keep_worse(&mut self.running, new(Verdict::Progressing, Reason::InMotion));
             }
             // A Deployment stays `Progressing` after its rollout. Only the reason or the message
@@ -303,6 +322,7 @@ impl<'k> ConditionsByRole<'k> {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             True | Unknown => {
+                self.began = self.began.max(condition.changed.or(Some(Timestamp(i64::MAX))));
                 keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion))
             }
             False if sense(&condition.reason) == Some(Sense::Bad) => {
@@ -329,6 +349,7 @@ impl<'k> ConditionsByRole<'k> {
             // If something else is paused, such as in `AccountSuspended`, only the reason and the
             // message show whether that matters.
             True if paused
+                && !matches!(sense(&condition.reason), Some(Sense::Bad | Sense::Lacking))
                 && reasons::is_about_object(
                     &Words::of(&condition.r#type),
                     condition,
@@ -338,7 +359,7 @@ impl<'k> ConditionsByRole<'k> {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             True if paused
-                && (sense(&condition.reason) == Some(Sense::Bad)
+                && (matches!(sense(&condition.reason), Some(Sense::Bad | Sense::Lacking))
                     || prose::reports_error(&condition.message)) =>
             {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
@@ -412,7 +433,11 @@ impl<'k> ConditionsByRole<'k> {
 
         // A run that has ended is not in progress, although `Running=True` may remain.
         let ended = completion.as_ref().is_some_and(|signal| signal.verdict == Verdict::Finished);
-        let in_progress = worst([self.in_progress, running]).filter(|_| !ended);
+
+        // Work that began before `Ready` turned true has led to it, although its condition may remain.
+        let is_over = stands && self.ready_since > self.began;
+        let in_progress = self.in_progress.filter(|_| !is_over);
+        let in_progress = worst([in_progress, running]).filter(|_| !ended);
 
         let position =
             self.summary.as_ref().map_or(usize::MAX, |(position, _)| usize::from(*position));

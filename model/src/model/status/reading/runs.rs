@@ -59,6 +59,15 @@ pub(crate) fn has_begun(object: &ObjectView) -> bool {
     !says(NOT_BEGUN) && (says(BEGUN) || has_start(object) || (in_progress() && !says(PREPARES)))
 }
 
+/// Returns whether a queue holds the object back until there is room: `QuotaReserved=False` of Kueue.
+pub(crate) fn waits_for_quota(object: &ObjectView) -> bool {
+    object.conditions.iter().any(|condition| {
+        condition.at.is_empty()
+            && condition.r#type == "QuotaReserved"
+            && condition.status == ConditionStatus::False
+    })
+}
+
 /// Returns whether a phase means work that has begun. An object in the phase `Pending` only waits.
 pub(super) fn names_work(phase: &str) -> bool {
     let words = Words::of(phase);

@@ -137,6 +137,11 @@ impl Words {
             return Some(Paused);
         }
 
+        // A volume that waits for the first Pod that uses it waits on purpose.
+        if self.has("first") && self.last() == "consumer" {
+            return Some(Paused);
+        }
+
         // `WaitApplied` waits until something is applied.
         let waits = matches!(self.get(0), "wait" | "waiting" | "await" | "awaiting");
         if waits && self.sense_of(0, self.count) != Some(Bad) {
@@ -212,6 +217,8 @@ impl Words {
         let before = if i > 0 { self.get(i - 1) } else { "" };
         match (self.get(i), next) {
             ("failed", "over") => Some(Good),
+            // `RequiredPackages` names the packages; `RestartRequired` says what to do.
+            ("required", next) if !next.is_empty() && !PREPOSITIONS.contains(&next) => None,
             ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
             ("in", "sync") | ("up", "to") => Some(Good),
             ("out", "of") | ("over", "quota") => Some(Lacking),
@@ -242,6 +249,7 @@ fn negated_sense(word: &str, sense: Sense, adjacent: bool) -> Option<Sense> {
         Good | Done => Some(Lacking),
         Bad if adjacent || FAULT_NOUNS.contains(&word) => Some(Good),
         Bad => Some(Bad),
+        InProgress if word == "started" => Some(InProgress), // it still waits
         InProgress | Lacking | Paused => None,
     }
 }
@@ -275,6 +283,10 @@ mod tests {
             ("PartiallyFailed", Some(Bad)),
             ("failing over", Some(InProgress)),
             ("FailedOver", Some(Good)),
+            ("RequiredPackages", None),
+            ("RestartRequired", Some(InProgress)),
+            ("WaitForFirstConsumer", Some(Paused)),
+            ("InstallationNotStarted", Some(InProgress)),
             ("ScalingDown", Some(InProgress)),
             ("down", Some(Lacking)),
             ("OutOfSync", Some(Lacking)),
