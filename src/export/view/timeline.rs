@@ -53,7 +53,7 @@ pub(crate) fn timeline_entries(explanation: &Explanation) -> Vec<TimelineEntry> 
         if !explanation.changes.iter().any(is_known) {
             entries.push(change(
                 at,
-                format!("condition {} became {}", condition.r#type, capitalised(&condition.status)),
+                format!("condition {} {}", condition.r#type, became(&condition.status)),
             ));
         }
     }
@@ -143,8 +143,8 @@ fn changed(seen: &ExplainedChange) -> TimelineEntry {
             format!("condition {name} disappeared, and was {}", capitalised(was))
         }
         "condition" if !value.is_empty() => format!(
-            "condition {name} became {}{}{}",
-            capitalised(value),
+            "condition {name} {}{}{}",
+            became(value),
             joined(" (", reason, ")"),
             joined(", and was ", &capitalised(was), "")
         ),
@@ -153,6 +153,14 @@ fn changed(seen: &ExplainedChange) -> TimelineEntry {
     };
 
     change(*at, text)
+}
+
+/// A condition without a status, as Argo CD writes them, says something by being there.
+fn became(status: &str) -> String {
+    match status {
+        "absent" => "was reported, without a status".to_owned(),
+        status => format!("became {}", capitalised(status)),
+    }
 }
 
 fn change(at: Timestamp, text: String) -> TimelineEntry {

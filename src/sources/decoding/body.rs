@@ -266,6 +266,11 @@ impl StatusKey {
     }
 }
 
+/// Whether a path of the status ends in a map with the health of parts: `status.extendedHealth.etcd`.
+fn is_in_health(path: &str) -> bool {
+    path.rsplit_once('.').is_some_and(|(parent, _)| parent.ends_with("ealth"))
+}
+
 impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
     type Out = Fingerprints;
 
@@ -278,6 +283,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
         if (key.reports_state && !key.volatile)
             || (key.grades && walk.path.contains("essages["))
             || (key.describes && walk.path.contains("rror."))
+            || (depth == 2 && is_in_health(&walk.path) && matches!(scalar, Scalar::Text(_)))
             || (key.unlisted_text && matches!(scalar, Scalar::Text(_)) && !walk.path.contains('['))
         {
             walk.keep(depth > 1, scalar);

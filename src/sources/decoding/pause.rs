@@ -165,6 +165,7 @@ pub(super) fn may_pause(name: &str) -> bool {
             b'm' => &[b"manage"],
             b'h' => &[b"hibern"],
             b'd' => &[b"detach"],
+            b'a' if bytes.len() == 5 => &[b"apply"],
             _ => &[],
         };
         stems.iter().any(|stem| {

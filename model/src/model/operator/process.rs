@@ -15,7 +15,7 @@ impl Operator {
             name: name.clone(),
             metrics: instance.metrics.clone(),
             scrape_failure: instance.scrape_failure,
-            process: ProcessView { instance: name.clone(), ..instance.process_now() },
+            process: self.process_of(name, instance),
             by_kernel: instance
                 .by_kernel
                 .as_ref()
@@ -24,6 +24,17 @@ impl Operator {
             recent: instance.recent.points().collect(),
         };
         self.instances.iter().filter(|(name, _)| self.may_run(name)).map(summary).collect()
+    }
+
+    /// Returns the process of an instance. If neither the kernel nor its metrics tell the memory limit,
+    /// it is that of its container.
+    fn process_of(&self, name: &str, instance: &Instance) -> ProcessView {
+        let mut process = ProcessView { instance: name.to_owned(), ..instance.process_now() };
+        let container = || self.pod_of(name).and_then(|pod| pod.containers.first());
+        process.memory_limit =
+            process.memory_limit.or_else(|| container().and_then(|it| it.memory_limit));
+
+        process
     }
 }
 

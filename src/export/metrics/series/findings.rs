@@ -15,7 +15,7 @@ pub(crate) fn findings(shown: &Exposition, samples: &mut Samples<'_>) {
         let subject = &finding.subject;
         let explained = IsExplained::of(finding, &shown.snapshot);
         let of_finding = (finding.code, finding.severity, finding.confidence, explained);
-        let key = (of_finding, subject.group(), subject.kind(), subject.namespace());
+        let key = (of_finding, subject.group(), subject.kind(), finding.place());
 
         *counts.entry(key).or_default() += 1;
     }
@@ -33,7 +33,7 @@ pub(crate) fn finding_since(finding: &Finding, samples: &mut Samples<'_>) {
         &[
             subject.group(),
             subject.kind(),
-            subject.namespace(),
+            finding.place(),
             subject.name(),
             info.name,
             finding.severity.as_str(),
@@ -56,7 +56,7 @@ pub(crate) fn finding_info(shown: &Exposition, samples: &mut Samples<'_>) {
             &[
                 subject.group(),
                 subject.kind(),
-                subject.namespace(),
+                finding.place(),
                 subject.name(),
                 finding.code.name(),
                 ["finalizers", "finalizer", "blocker_finalizers"]

@@ -136,8 +136,10 @@ fn conditions(explanation: &Explanation) -> Vec<String> {
 
 /// `Ready=False for 47m (BucketUnreachable): the bucket does not answer`.
 fn condition_text(at: Timestamp, condition: &ExplainedCondition) -> String {
-    let status = capitalised(&condition.status); // as in Kubernetes
-    let mut text = format!("{}={status}", condition.r#type);
+    let mut text = match condition.status.as_str() {
+        "absent" => format!("{} (without a status)", condition.r#type),
+        status => format!("{}={}", condition.r#type, capitalised(status)), // as in Kubernetes
+    };
     if let Some(since) = condition.changed {
         text.push_str(&format!(" {}", lasting(at, since)));
     }

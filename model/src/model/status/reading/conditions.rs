@@ -89,8 +89,13 @@ fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsRea
     let named = here().filter(|condition| at.is_empty() && names_phase(status, condition));
     let entered = named.map(|condition| condition.changed).max();
     let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(status));
-    let counts =
-        |condition: &&Condition| !repeats_phase(status, condition) && !carries_number(condition);
+    let is_history = is_history(here());
+    let newest = here().map(|condition| condition.changed).max().flatten();
+    let counts = |condition: &&Condition| {
+        !repeats_phase(status, condition)
+            && !carries_number(condition)
+            && (!is_history || condition.changed == newest)
+    };
     for condition in here().filter(counts) {
         let outdated = is_outdated(status, condition);
 
@@ -132,6 +137,23 @@ fn repeats_phase(status: &Status<'_>, condition: &Condition) -> bool {
         && Polarity::of(&condition.r#type) == Polarity::InProgress
         && roles::may_be_steady(condition)
         && phases::is_in_phase(status, &condition.r#type)
+}
+
+/// Returns whether the conditions are a history: the operator appends one whenever something changes, so
+/// that a type is there several times, and only the newest says how the object is now.
+fn is_history<'a>(here: impl Iterator<Item = &'a Condition>) -> bool {
+    let mut types: Vec<&str> = Vec::new();
+    let mut repeats = false;
+    for condition in here {
+        if condition.changed.is_none() || condition.status != True {
+            return false;
+        }
+
+        repeats |= types.contains(&condition.r#type.as_str());
+        types.push(&condition.r#type);
+    }
+
+    repeats
 }
 
 /// Returns whether a condition only carries a number: `IPsAvailable=Unknown` with the message `250`.

@@ -183,6 +183,12 @@ impl<'a> StatusFact<'a> {
             .any(|(name, _)| matches!(Words::of(name).last(), "errors" | "problems" | "failures"))
     }
 
+    /// Returns whether this is the health of a part in a map: `extendedHealth.etcd: HealthStatusDown`.
+    pub(super) fn is_health_of_part(&self) -> bool {
+        let parent = self.path.rsplit('.').nth(1).unwrap_or_default();
+        self.depth == 2 && !self.listed && Words::of(parent).last() == "health"
+    }
+
     /// Returns whether this grades a message as an error: `validationMessages[0].level: ERROR`.
     pub(super) fn grades_an_error(&self) -> bool {
         self.listed && matches!(self.key.get(0), "level" | "severity") && self.text_is("error")

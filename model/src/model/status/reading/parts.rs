@@ -96,6 +96,10 @@ pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option
         }
 
         let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
+        if fact.is_health_of_part() && !fact.is_phase() {
+            return phases::phase(fact, profile).filter(failed);
+        }
+
         match bad_phase(fact, profile) {
             signal if is_in_activity(fact) => signal,
             signal if is_in_status_of_part(fact) => signal.filter(failed),

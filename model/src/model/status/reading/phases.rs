@@ -47,6 +47,13 @@ pub(super) fn phases(
         is_healthy && fact.is_of_operation() && is_of_earlier_revision(status)
     };
 
+    // If nobody knows what the phase of the object means, a good phase of something in it does not tell.
+    let own = own_phase(status);
+    let is_unread = !own.is_empty()
+        && !profile.phases.iter().any(|(word, _)| word.eq_ignore_ascii_case(own))
+        && Words::of(own).sense().is_none();
+    let tells = |signal: &Signal| !is_unread || !signal.is_good();
+
     // The phase with the smallest depth describes most of the object. At the same depth, phases
     // outside lists come first.
     (1..=4).find_map(|depth| {
@@ -65,7 +72,7 @@ pub(super) fn phases(
             worst(signals.into_iter().map(|(_, signal)| Some(signal)))
         };
 
-        at(false).or_else(|| at(true))
+        at(false).or_else(|| at(true)).filter(tells)
     })
 }
 

@@ -152,13 +152,14 @@ pub(super) fn asks_for_approval(condition: &Condition) -> bool {
     asks && sense(&condition.reason) != Some(Sense::Bad)
 }
 
-/// Returns whether a condition type says that a change is to be made, perhaps by a person:
-/// `RequiresUpdate`, `PendingRestart`.
+/// Returns whether a condition type says that something is required, or that a change is to be made,
+/// perhaps by a person: `TLSRequired`, `RequiresUpdate`, `PendingRestart`.
 pub(super) fn wants_change(r#type: &str) -> bool {
     let words = Words::of(r#type);
-    words.len() == 2
-        && matches!(words.get(0), "needs" | "pending" | "requires")
-        && matches!(words.last(), "reboot" | "restart" | "update" | "upgrade")
+    words.last() == "required"
+        || words.len() == 2
+            && matches!(words.get(0), "needs" | "pending" | "requires")
+            && matches!(words.last(), "reboot" | "restart" | "update" | "upgrade")
 }
 
 /// Returns whether a condition says that a run waits for its schedule: `Complete=False

@@ -103,6 +103,12 @@ fn is_bare_wait(condition: &Condition) -> bool {
         && condition.message.is_empty()
 }
 
+/// Returns whether a condition has the name of a phase: `error`. Other faults, such as `DiskPressure`, may
+/// last in any phase.
+fn names_phase_of_failure(condition: &Condition) -> bool {
+    ["error", "failed", "failure"].iter().any(|word| is_type(condition, word))
+}
+
 fn is_type(condition: &Condition, word: &str) -> bool {
     condition.r#type.eq_ignore_ascii_case(word)
 }
@@ -145,6 +151,7 @@ impl<'k> ConditionsByRole<'k> {
             _ if outdated => {}
             Polarity::Part => self.add_part(condition),
             Polarity::Weak | Polarity::Step => self.add_weak_or_step(condition),
+            Polarity::Fault if self.has_left(condition) && names_phase_of_failure(condition) => {}
             polarity @ (Polarity::Fault | Polarity::Terminal | Polarity::Lacking) => {
                 self.add_fault(polarity, condition);
             }

@@ -217,6 +217,11 @@ impl Words {
         let before = if i > 0 { self.get(i - 1) } else { "" };
         match (self.get(i), next) {
             ("failed", "over") => Some(Good),
+            // The spec is not in effect.
+            ("rolled", "back")
+            | ("rollback", "complete" | "completed" | "done" | "succeeded" | "successful") => {
+                Some(Bad)
+            }
             // `RequiredPackages` names the packages; `RestartRequired` says what to do.
             ("required", next) if !next.is_empty() && !PREPOSITIONS.contains(&next) => None,
             ("failing", "over") | ("failover", _) | ("setting", "up") => Some(InProgress),
@@ -283,6 +288,9 @@ mod tests {
             ("PartiallyFailed", Some(Bad)),
             ("failing over", Some(InProgress)),
             ("FailedOver", Some(Good)),
+            ("UPDATE_ROLLBACK_COMPLETE", Some(Bad)),
+            ("ROLLED_BACK", Some(Bad)),
+            ("RollbackInProgress", Some(InProgress)),
             ("RequiredPackages", None),
             ("RestartRequired", Some(InProgress)),
             ("WaitForFirstConsumer", Some(Paused)),

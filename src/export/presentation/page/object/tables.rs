@@ -15,7 +15,9 @@ pub(super) fn conditions(explanation: &Explanation) -> Markup {
         @for condition in &explanation.conditions {
             tr data-find {
                 th scope="row" { bdi { (condition.r#type) } }
-                td { (capitalised(&condition.status)) }
+                td {
+                    @if condition.status == "absent" { "–" } @else { (capitalised(&condition.status)) }
+                }
                 td class="num" {
                     @match condition.changed {
                         None => { "–" }
