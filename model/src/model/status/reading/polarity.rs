@@ -67,6 +67,40 @@ const NEUTRAL: &[&str] = &[
     "requeued",
 ];
 
+/// Last words of types that report the fault which the words before them name: `ConflictDetected`.
+const REPORTS: &[&str] = &[
+    "detected",
+    "encountered",
+    "found",
+    "observed",
+    "occurred",
+    "present",
+    "raised",
+    "reached",
+    "reported",
+    "seen",
+];
+
+/// Words that deny what the last word says: `UnableToBeScheduled`, `NotDeployed`.
+const DENIES: &[&str] = &["cannot", "could", "failed", "no", "non", "not", "to", "unable"];
+
+/// Returns the meaning of a type whose last word says that a fault is dealt with or absent:
+/// `RejectionHandlerReady`, `FailuresTolerated`, `ErrorFree`.
+fn handled(words: &Words) -> Option<Polarity> {
+    let is_fault = matches!(words.sense(), Some(Sense::Bad | Sense::Lacking));
+    let last = words.last();
+    let denies = |word: &str| DENIES.contains(&word) || word.starts_with("partial");
+    if words.len() < 2 || !is_fault || words.iter().any(denies) || REPORTS.contains(&last) {
+        return None;
+    }
+
+    match senses::of(last) {
+        Some(Sense::Good) => Some(Polarity::Part),
+        None if last == "free" || is_participle(last) => Some(Polarity::Weak),
+        _ => None,
+    }
+}
+
 fn is_participle(word: &str) -> bool {
     word.len() > 4 && word.ends_with("ed")
 }
@@ -138,6 +172,10 @@ impl Polarity {
 
         if words.len() > 1 && words.last() == "started" {
             return Self::Step; // `ProvisioningStarted` stays true after the end
+        }
+
+        if let Some(polarity) = handled(&words) {
+            return polarity;
         }
 
         match words.sense() {
