@@ -1,11 +1,13 @@
 //! Reads the conditions of an object.
 
+use crate::model::status::reading::Verdict;
 use crate::model::status::reading::facts::Status;
 use crate::model::status::reading::phases;
 use crate::model::status::reading::polarity::Polarity;
-use crate::model::status::reading::reasons::sense;
+use crate::model::status::reading::reasons::{false_signal, sense};
 use crate::model::status::reading::roles::{self, ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::signals::Signal;
 use crate::model::status::reading::words::Words;
 use crate::observation::ConditionStatus::{False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
@@ -26,6 +28,9 @@ const OWN_KEYS: &[&str] = &[
     "common",
     "overall",
 ];
+
+/// Keys of the status that hold the clusters of which an object consists.
+const MEMBERS: &[&str] = &["clusters", "datacenters", "members", "regions", "shards", "zones"];
 
 /// Status lists of the Gateway API, of OpenShift routes and of the Prometheus Operator whose entries
 /// have conditions about the object. These conditions count even if `.status.conditions` exists.
@@ -55,14 +60,37 @@ pub(super) fn read(status: &Status<'_>, kind: &str) -> Option<ConditionsReading>
         places.retain(|at| !is_entry_of_controller(at) || is_current(at));
     }
 
-    places.into_iter().filter_map(|at| read_place(status, kind, at)).reduce(|a, b| {
-        ConditionsReading {
-            signal: a.signal.worse(b.signal),
-            summarized: a.summarized && b.summarized,
-            minimal: a.minimal || b.minimal,
-            dated: a.dated || b.dated,
+    let combined =
+        places.into_iter().filter_map(|at| read_place(status, kind, at)).reduce(|a, b| {
+            ConditionsReading {
+                signal: a.signal.worse(b.signal),
+                summarized: a.summarized && b.summarized,
+                minimal: a.minimal || b.minimal,
+                dated: a.dated || b.dated,
+            }
+        });
+
+    match combined {
+        // Without a summary of its own, an object is no better than the clusters that it consists of.
+        Some(reading) if reading.signal.is_good() && !reading.summarized => {
+            let signal = member_not_ready(status, kind).unwrap_or(reading.signal);
+            Some(ConditionsReading { signal, ..reading })
         }
-    })
+        combined => combined,
+    }
+}
+
+/// Returns the signal of a member, such as `datacenters.dc1`, that says that it is not ready.
+fn member_not_ready(status: &Status<'_>, kind: &str) -> Option<Signal> {
+    let is_of_member = |condition: &&Condition| {
+        let words = Words::of(condition.at.split(['.', '[']).next().unwrap_or_default());
+        condition.r#type == "Ready"
+            && condition.status == False
+            && words.len() == 1
+            && MEMBERS.contains(&words.last())
+    };
+    let not_ready = status.conditions.iter().find(is_of_member)?;
+    Some(false_signal(not_ready, kind)).filter(|signal| signal.verdict != Verdict::Suspended)
 }
 
 /// Returns whether any condition of the object is false with a reason that names a failure.
