@@ -117,7 +117,7 @@ fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsRea
     let named = here().filter(|condition| at.is_empty() && names_phase(status, condition));
     let entered = named.map(|condition| condition.changed).max();
     let mut place = ConditionsByRole::new(kind, entered, phases::is_in_motion(status));
-    let is_history = is_history(here());
+    let is_history = is_history(here);
     let newest = here().map(|condition| condition.changed).max().flatten();
     let counts = |condition: &&Condition| {
         !repeats_phase(status, condition)
@@ -169,19 +169,13 @@ fn repeats_phase(status: &Status<'_>, condition: &Condition) -> bool {
 
 /// Returns whether the conditions are a history: the operator appends one whenever something changes, so
 /// that a type is there several times, and only the newest says how the object is now.
-fn is_history<'a>(here: impl Iterator<Item = &'a Condition>) -> bool {
-    let mut types: Vec<&str> = Vec::new();
-    let mut repeats = false;
-    for condition in here {
-        if condition.changed.is_none() || condition.status != True {
-            return false;
-        }
+fn is_history<'a, I: Iterator<Item = &'a Condition>>(here: impl Fn() -> I) -> bool {
+    let is_event = |condition: &Condition| condition.changed.is_some() && condition.status == True;
+    let is_repeated = |(position, condition): (usize, &Condition)| {
+        here().take(position).any(|earlier| earlier.r#type == condition.r#type)
+    };
 
-        repeats |= types.contains(&condition.r#type.as_str());
-        types.push(&condition.r#type);
-    }
-
-    repeats
+    here().all(is_event) && here().enumerate().any(is_repeated)
 }
 
 /// Returns whether a condition only carries a number: `IPsAvailable=Unknown` with the message `250`.

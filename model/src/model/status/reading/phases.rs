@@ -42,9 +42,12 @@ pub(super) fn phases(
     // Beside a good health, a difference from the source is no lack: a person may decide when to
     // apply it.
     let is_drift = |fact: &StatusFact<'_>| is_healthy && names_drift(fact);
-    // An operation that failed with an earlier revision is over once the object is healthy.
+    // An operation that ended with an earlier revision is over once the object is healthy.
     let is_past = |fact: &StatusFact<'_>| {
-        is_healthy && fact.is_of_operation() && is_of_earlier_revision(status)
+        is_healthy
+            && fact.is_of_operation()
+            && !fact.text_is("running")
+            && is_of_earlier_revision(status)
     };
 
     // If nobody knows what the phase of the object means, a good phase of something in it does not tell.

@@ -86,8 +86,8 @@ const DENIES: &[&str] = &["cannot", "could", "failed", "no", "non", "not", "to",
 
 /// Returns the meaning of a type whose last word says that a fault is dealt with or absent:
 /// `RejectionHandlerReady`, `FailuresTolerated`, `ErrorFree`.
-fn handled(words: &Words) -> Option<Polarity> {
-    let is_fault = matches!(words.sense(), Some(Sense::Bad | Sense::Lacking));
+fn handled(words: &Words, sense: Option<Sense>) -> Option<Polarity> {
+    let is_fault = matches!(sense, Some(Sense::Bad | Sense::Lacking));
     let last = words.last();
     let denies = |word: &str| DENIES.contains(&word) || word.starts_with("partial");
     if words.len() < 2 || !is_fault || words.iter().any(denies) || REPORTS.contains(&last) {
@@ -174,11 +174,12 @@ impl Polarity {
             return Self::Step; // `ProvisioningStarted` stays true after the end
         }
 
-        if let Some(polarity) = handled(&words) {
+        let sense = words.sense();
+        if let Some(polarity) = handled(&words, sense) {
             return polarity;
         }
 
-        match words.sense() {
+        match sense {
             Some(Sense::Good) if words.len() == 1 => Self::Summary(SUMMARY_TYPES.len() as u8),
             Some(Sense::Good) => Self::Part,
             Some(Sense::Done) if words.len() == 1 => Self::Completion,

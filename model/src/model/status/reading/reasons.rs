@@ -178,14 +178,17 @@ const DECISIONS: &[&str] =
 /// Returns whether a phase or a reason says that the object waits until a person decides: `Waiting for
 /// user action`, `PendingApproval`, `RequiresApproval`.
 pub(super) fn waits_for_person(phase: &Words) -> bool {
-    let waits = ["await", "awaiting", "needs", "pending", "requires", "wait", "waiting", "waits"];
+    let waits = ["await", "awaiting", "pending", "wait", "waiting", "waits"];
     let of_user =
         (1..phase.len()).any(|i| phase.get(i - 1) == "user" && DECISIONS.contains(&phase.get(i)));
     let person = ["approval", "manual"].iter().any(|word| phase.has(word));
     let unapproved =
         (1..phase.len()).any(|i| phase.get(i - 1) == "not" && phase.get(i) == "approved");
 
-    unapproved || (waits.iter().any(|word| phase.has(word)) && (person || of_user))
+    // `RequiresManualIntervention` is a failure.
+    let asks = phase.has("approval") && ["needs", "requires"].iter().any(|word| phase.has(word));
+
+    unapproved || asks || (waits.iter().any(|word| phase.has(word)) && (person || of_user))
 }
 
 /// Words for those who may pause an object. In `UserDisabled` and `OperatorStopped`, however, they
