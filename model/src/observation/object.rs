@@ -240,7 +240,7 @@ pub struct Condition {
     /// well-known words in it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub message: String,
-    /// Its `severity`, if the operator writes one.
+    /// Its `severity`, or its `category` as one, if the operator writes any.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub severity: String,
     /// Its `observedGeneration`.

@@ -68,6 +68,10 @@ pub(crate) fn timeline_entries(explanation: &Explanation) -> Vec<TimelineEntry> 
 fn milestones(explanation: &Explanation) -> [(&'static str, Option<Timestamp>, String); 6] {
     let Explanation { object, obligation, .. } = explanation;
     let obligation = obligation.as_ref();
+    // An object that loopwatch first sees when it is overdue has been so since its deadline.
+    let missed = obligation.and_then(|o| o.deadline).filter(|_| object.state == "overdue");
+    let entered = |since: Timestamp| missed.map_or(since, |missed| since.max(missed));
+
     [
         ("spec", object.created, "created".to_owned()),
         ("spec", obligation.and_then(|o| o.opened), "the spec changed".to_owned()),
@@ -81,7 +85,10 @@ fn milestones(explanation: &Explanation) -> [(&'static str, Option<Timestamp>, S
         // The beginning of a deletion has its own entry.
         (
             "",
-            object.since.filter(|_| !["unknown", "terminating"].contains(&&*object.state)),
+            object
+                .since
+                .filter(|_| !["unknown", "terminating"].contains(&&*object.state))
+                .map(entered),
             format!("became {}", object.state),
         ),
     ]

@@ -44,6 +44,8 @@ enum ConditionField {
     Other,
     Reason,
     Severity,
+    /// The severity as Forklift writes it.
+    Category,
     Status,
     Type,
     Updated,
@@ -167,6 +169,7 @@ impl ConditionField {
             "reason" => Self::Reason,
             "message" => Self::Message,
             "severity" => Self::Severity,
+            "category" => Self::Category,
             "observedGeneration" => Self::Generation,
             "lastTransitionTime" => Self::Changed,
             "lastUpdateTime" => Self::Updated,
@@ -252,6 +255,15 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
             condition.message = text(value, MAX_MESSAGE, lints);
         }
         ConditionField::Severity => condition.severity = text(value, MAX_REASON, lints),
+        ConditionField::Category => {
+            let severity = match value {
+                Scalar::Text("Critical" | "Error") => "Error",
+                Scalar::Text("Warn") => "Warning",
+                Scalar::Text("Advisory") => "Info",
+                _ => return,
+            };
+            severity.clone_into(&mut condition.severity);
+        }
         ConditionField::Generation => {
             let number = match value {
                 Scalar::Whole(number) => Some(number),

@@ -412,6 +412,15 @@ fn worst_signal(
     let unhealthy =
         remarks::unhealthy_part(status).filter(|_| phases::is_in_phase(status, "running"));
 
+    let work = status.facts().find(|fact| fact.path == profile.work);
+    let work = work.and_then(|fact| phases::phase(fact, profile));
+    let phases = worst([phases, work.filter(|signal| !signal.is_good())]);
+
+    let is_done = words::Words::of(phases::own_phase(status)).sense() == Some(senses::Sense::Done);
+    if profile.ends_with_phase && is_done {
+        return phases;
+    }
+
     // A phase takes precedence over a condition that reports a completed step.
     let conditions = conditions.map(|conditions| conditions.signal);
     let conditions =
@@ -475,10 +484,12 @@ fn worst_signal(
         }
         Some(signal) if signal.is_good() => {
             let later = signal.reason == Reason::ConditionsTrue;
-            let error = if later { flags::present_error(status) } else { None };
+            let present = if later { flags::present_error(status) } else { None };
+            let error = present.or_else(|| flags::graded_error(status));
             error.or_else(|| Some(converged_or_finished(status, profile, runs, signal)))
         }
-        signal => worst([signal, flags::errors(status)]).or_else(|| flags::message(status)),
+        signal => worst([signal, flags::errors(status), flags::graded_error(status)])
+            .or_else(|| flags::message(status)),
     }
 }
 

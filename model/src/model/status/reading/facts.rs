@@ -186,7 +186,16 @@ impl<'a> StatusFact<'a> {
     /// Returns whether this is the health of a part in a map: `extendedHealth.etcd: HealthStatusDown`.
     pub(super) fn is_health_of_part(&self) -> bool {
         let parent = self.path.rsplit('.').nth(1).unwrap_or_default();
-        self.depth == 2 && !self.listed && Words::of(parent).last() == "health"
+        self.depth == 2 && !self.listed && !self.is_phase() && Words::of(parent).last() == "health"
+    }
+
+    /// Returns whether this is the health of something in the status: `mirroringStatus.summary.health`.
+    pub(super) fn is_named_health(&self) -> bool {
+        self.depth <= 3
+            && !self.listed
+            && self.key.last() == "health"
+            && self.is_current()
+            && !self.text_is_one_of(&["warn", "warning"])
     }
 
     /// Returns whether this grades a message as an error: `validationMessages[0].level: ERROR`.

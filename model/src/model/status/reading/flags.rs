@@ -54,9 +54,15 @@ pub(super) fn errors(status: &Status<'_>) -> Option<Signal> {
     let fact = status.facts().find(|fact| {
         let named =
             fact.depth <= 2 && !fact.listed && (fact.names_error() || fact.is_message_of_error());
-        (named || (fact.depth <= 2 && fact.is_in_error_list()) || fact.grades_an_error())
+        (named || (fact.depth <= 2 && fact.is_in_error_list()))
             && matches!(fact.value, FactValue::Text(text) if !is_no_error(text))
     })?;
+    Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
+}
+
+/// Reads messages with the grade of an error.
+pub(super) fn graded_error(status: &Status<'_>) -> Option<Signal> {
+    let fact = status.facts().find(|fact| fact.grades_an_error())?;
     Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path))
 }
 

@@ -96,7 +96,7 @@ pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option
         }
 
         let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
-        if fact.is_health_of_part() && !fact.is_phase() {
+        if fact.is_health_of_part() || fact.is_named_health() {
             return phases::phase(fact, profile).filter(failed);
         }
 

@@ -154,6 +154,10 @@ impl Polarity {
             return Self::Part; // `ReadyToServe`
         }
 
+        if words.get(0) == "supported" && words.last() == "version" {
+            return Self::Neutral; // a Gateway may be accepted on a best-effort basis
+        }
+
         if words.get(0) == "well" && is_participle(words.last()) {
             return Self::Part; // `WellFormed`
         }

@@ -17,6 +17,10 @@ pub(super) struct Profile {
     /// Conditions, by their types and by their reasons or messages, that mean that nothing is wanted of
     /// the object now, with the verdict on it.
     pub(super) rests: &'static [(&'static str, &'static str, Verdict)],
+    /// The path of the phase of the work that the object exists for, if its own phase does not cover it.
+    pub(super) work: &'static str,
+    /// Whether a phase that means completion says the last word: the conditions only describe what ended.
+    pub(super) ends_with_phase: bool,
     /// A field and its value with which the operator does nothing for an object, and writes no status.
     pub(super) inert: Option<(&'static str, &'static str)>,
 }
@@ -36,6 +40,8 @@ const ORDINARY: Profile = Profile {
     phases: &[],
     required_condition: "",
     rests: &[],
+    work: "",
+    ends_with_phase: false,
     inert: None,
 };
 
@@ -99,6 +105,51 @@ const PROVISIONING_REQUEST: Profile =
 const AGENT: Profile =
     Profile { rests: &[("Installed", "InstallationNotStarted", Verdict::Suspended)], ..ORDINARY };
 
+/// A guest may shut itself down; its Pod, and with it `Ready`, is gone then (kubevirt/kubevirt:
+/// staging/src/kubevirt.io/api/core/v1/types.go).
+const MACHINE_INSTANCE: Profile = Profile { ends_with_phase: true, ..ORDINARY };
+
+/// A canary that waits until somebody confirms (fluxcd/flagger: pkg/apis/flagger/v1beta1/status.go).
+const CANARY: Profile = Profile {
+    phases: &[("Waiting", Sense::Paused)],
+    rests: &[("Promoted", "Waiting", Verdict::Suspended)],
+    ..ORDINARY
+};
+
+/// The lifecycle stays `STABLE` while a job restarts again and again, and a job is `DEPLOYED` before
+/// anybody knows whether it is stable (apache/flink-kubernetes-operator: ResourceLifecycleState.java).
+const FLINK: Profile = Profile {
+    phases: &[("deployed", Sense::InProgress), ("failing", Sense::InProgress)],
+    work: "status.jobStatus.state",
+    ..ORDINARY
+};
+
+/// A scan that is done has done its work, whatever it found (ComplianceAsCode/compliance-operator:
+/// pkg/apis/compliance/v1alpha1).
+const SCAN: Profile = Profile {
+    phases: &[("NON-COMPLIANT", Sense::Done), ("INCONSISTENT", Sense::Done)],
+    ends_with_phase: true,
+    ..ORDINARY
+};
+
+/// A job in the interactive mode waits until somebody submits it (ray-project/kuberay:
+/// ray-operator/apis/ray/v1/rayjob_types.go).
+const RAY_JOB: Profile = Profile { phases: &[("Waiting", Sense::Paused)], ..ORDINARY };
+
+/// A plan that a person has to apply (hashicorp/hcp-terraform-operator: api/v1alpha2).
+const WORKSPACE: Profile = Profile {
+    phases: &[
+        ("planned", Sense::Paused),
+        ("cost_estimated", Sense::Paused),
+        ("policy_checked", Sense::Paused),
+    ],
+    ..ORDINARY
+};
+
+/// The configuration is in effect in spite of a warning (nginx/kubernetes-ingress:
+/// pkg/apis/configuration/v1/types.go).
+const NGINX: Profile = Profile { phases: &[("Warning", Sense::Good)], ..ORDINARY };
+
 /// A repository in an OCI registry is only a name for other objects (fluxcd/source-controller:
 /// docs/spec/v1/helmrepositories.md, "Helm OCI repository").
 const HELM_REPOSITORY: Profile = Profile { inert: Some(("spec.type", "oci")), ..ORDINARY };
@@ -124,6 +175,14 @@ const TABLE: &[ProfileRow] = &[
         kind: "HelmRepository",
         profile: HELM_REPOSITORY,
     },
+    ProfileRow { group: "kubevirt.io", kind: "VirtualMachineInstance", profile: MACHINE_INSTANCE },
+    ProfileRow { group: "flink.apache.org", kind: "", profile: FLINK },
+    ProfileRow { group: "compliance.openshift.io", kind: "ComplianceScan", profile: SCAN },
+    ProfileRow { group: "compliance.openshift.io", kind: "ComplianceSuite", profile: SCAN },
+    ProfileRow { group: "flagger.app", kind: "Canary", profile: CANARY },
+    ProfileRow { group: "ray.io", kind: "RayJob", profile: RAY_JOB },
+    ProfileRow { group: "app.terraform.io", kind: "Workspace", profile: WORKSPACE },
+    ProfileRow { group: "k8s.nginx.org", kind: "", profile: NGINX },
     ProfileRow { group: "machine.openshift.io", kind: "Machine", profile: OPENSHIFT_MACHINE },
     ProfileRow { group: "longhorn.io", kind: "BackupTarget", profile: BACKUP_TARGET },
     ProfileRow {

@@ -31,7 +31,7 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
     }
 
     let given = Words::of(&condition.reason);
-    if waits_for_person(&given) {
+    if waits_for_person(&given) || (given.get(0) == "user" && given.get(1) == "specified") {
         return Signal::new(Verdict::Suspended, Reason::SuspendedTrue, text);
     }
 
@@ -176,12 +176,12 @@ const DECISIONS: &[&str] =
     &["action", "approval", "confirmation", "decision", "input", "interaction", "intervention"];
 
 /// Returns whether a phase or a reason says that the object waits until a person decides: `Waiting for
-/// user action`, `PendingApproval`, `RequiresApproval`.
+/// user action`, `PendingApproval`, `RequiresApproval`, `WaitingPromotion`.
 pub(super) fn waits_for_person(phase: &Words) -> bool {
     let waits = ["await", "awaiting", "pending", "wait", "waiting", "waits"];
     let of_user =
         (1..phase.len()).any(|i| phase.get(i - 1) == "user" && DECISIONS.contains(&phase.get(i)));
-    let person = ["approval", "manual"].iter().any(|word| phase.has(word));
+    let person = ["approval", "manual", "promotion"].iter().any(|word| phase.has(word));
     let unapproved =
         (1..phase.len()).any(|i| phase.get(i - 1) == "not" && phase.get(i) == "approved");
 

@@ -149,6 +149,11 @@ impl<'k> ConditionsByRole<'k> {
             Polarity::Summary(position) => self.add_summary(position, condition),
             Polarity::Completion => self.add_completion(condition),
             _ if outdated => {}
+            // The operator itself grades it as an error, whatever its type means.
+            _ if condition.status == True && condition.severity == "Error" => {
+                let signal = Signal::new(Verdict::Failed, Reason::SeverityError, show(condition));
+                keep_worse(&mut self.fault, signal);
+            }
             Polarity::Part => self.add_part(condition),
             Polarity::Weak | Polarity::Step => self.add_weak_or_step(condition),
             Polarity::Fault if self.has_left(condition) && names_phase_of_failure(condition) => {}
@@ -263,6 +268,9 @@ impl<'k> ConditionsByRole<'k> {
                 self.part_explained |= !reasons::is_unexplained(condition);
                 keep_worse(&mut self.part, false_signal(condition, self.kind));
             }
+            Unknown if reasons::waits_for_person(&Words::of(&condition.reason)) => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+            }
             Unknown if sense(&condition.reason) == Some(Sense::InProgress) => {
                 keep_worse(
                     &mut self.in_progress,
@@ -275,10 +283,12 @@ impl<'k> ConditionsByRole<'k> {
 
     fn add_fault(&mut self, polarity: Polarity, condition: &Condition) {
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
+        let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
         match (polarity, condition.status) {
             (Polarity::Terminal, True) => {
                 keep_worse(&mut self.terminal, new(Verdict::Failed, Reason::StalledTrue))
             }
+            (Polarity::Lacking, True) if mild => {}
             (Polarity::Lacking, True) => {
                 keep_worse(
                     &mut self.fault,
@@ -287,7 +297,6 @@ impl<'k> ConditionsByRole<'k> {
             }
             (Polarity::Fault, True | Absent) => {
                 // A good reason contradicts the type, so the condition is ignored.
-                let mild = matches!(condition.severity.as_str(), "Info" | "Warning");
                 let reason = sense(&condition.reason);
                 if !mild && !matches!(reason, Some(Sense::Good | Sense::Done | Sense::Paused)) {
                     keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
