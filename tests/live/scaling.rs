@@ -30,6 +30,11 @@ pub(crate) fn serial_trials() -> Vec<Trial> {
 /// The autoscaler looks every 15 seconds.
 const LOOKS: Duration = Duration::from_secs(60);
 
+/// Until its first look, the controller of the autoscalers may have to recover from a test that
+/// restarted the API server, and to give up requests to a metrics API that is gone: each takes it 30
+/// seconds.
+const FIRST_LOOK: Duration = Duration::from_secs(180);
+
 fn by_the_queue() {
     let settings = quick_but(
         json!({"deadline": "5m", "phase_stuck_after": "5m", "reconcile_stuck_after": "5m",
@@ -217,7 +222,7 @@ fn expect_replicas(case: &Case, name: &str, expected: u64) {
 }
 
 fn expect_condition(case: &Case, name: &str, status: &str, reason: &str) {
-    eventually(LOOKS, &format!("the autoscaler of {name} says {reason}"), || {
+    eventually(FIRST_LOOK, &format!("the autoscaler of {name} says {reason}"), || {
         let autoscaler = autoscaler(case, name);
         let conditions = autoscaler["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let says = |c: &Value| {
