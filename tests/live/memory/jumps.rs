@@ -102,8 +102,8 @@ impl Restart {
         let (opened, confirmed) = (opened(&timeline), confirmed(&report));
 
         eprintln!("memory: {}: {opened:?}", self.name);
-        let found = (opened.contains(CODE), self.is_found);
-        assert_eq!(found.0, found.1, "{}: {timeline}\n{}", self.name, shown(recording));
+        let is_found = opened.contains(CODE);
+        assert_eq!(is_found, self.is_found, "{}: {timeline}\n{}", self.name, shown(recording));
         assert_eq!(confirmed.contains(CODE), self.is_found, "{}: {report}", self.name);
 
         // In stretched time, the restart takes minutes.

@@ -119,7 +119,7 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
     }
 
     let top_level = || view.conditions.iter().filter(|c| c.at.is_empty());
-    let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
+    let named = reading.part();
     let decided = top_level().find(|c| c.r#type == named).and_then(|c| c.changed);
     let decided = decided.or_else(|| reading::phase_changed(view, named));
     let lost = top_level()
@@ -133,7 +133,7 @@ fn lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Tim
 /// something else decided the verdict.
 fn all_lost_at(view: &ObjectView, verdict: Verdict, reading: &Reading) -> Option<Timestamp> {
     lost_at(view, verdict, reading)?;
-    let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
+    let named = reading.part();
     let top_level = || view.conditions.iter().filter(|c| c.at.is_empty());
     let condition = top_level().find(|c| c.r#type == named);
     let entered = match condition {

@@ -77,6 +77,13 @@ pub struct Reading {
     pub signal: String,
 }
 
+impl Reading {
+    /// Returns the type of the condition, or the path of the field, that decided the verdict.
+    pub(crate) fn part(&self) -> &str {
+        self.signal.split(['=', ' ']).next().unwrap_or_default()
+    }
+}
+
 /// The meaning of a status for the current generation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
@@ -412,12 +419,13 @@ fn worst_signal(
     let unhealthy =
         remarks::unhealthy_part(status).filter(|_| phases::is_in_phase(status, "running"));
 
-    let work = status.facts().find(|fact| fact.path == profile.work);
+    let work = profile.work.and_then(|path| status.facts().find(|fact| fact.path == path));
     let work = work.and_then(|fact| phases::phase(fact, profile));
     let phases = worst([phases, work.filter(|signal| !signal.is_good())]);
 
-    let is_done = words::Words::of(phases::own_phase(status)).sense() == Some(senses::Sense::Done);
-    if profile.ends_with_phase && is_done {
+    let is_done =
+        || words::Words::of(phases::own_phase(status)).sense() == Some(senses::Sense::Done);
+    if profile.ends_with_phase && is_done() {
         return phases;
     }
 

@@ -237,7 +237,7 @@ impl ObjectContext<'_> {
             Verdict::Converged | Verdict::Finished | Verdict::Unknown | Verdict::Suspended
         );
         if !at_rest || record.hot.is_some() {
-            let message = deciding_message(view, &reading.signal);
+            let message = deciding_message(view, reading);
             let hot = record.hot_mut();
             hot.signal.clone_from(&reading.signal);
             hot.message = message;
@@ -263,17 +263,15 @@ impl Finalizers {
 /// Returns when a new object from a list entered its state: at the newest transition of its phase and
 /// its conditions or, if they have no times or are about an earlier spec, at the last spec write.
 fn unchanged_since(view: &ObjectView, reading: &Reading, now: Timestamp) -> Timestamp {
-    let named = reading.signal.split(['=', ' ']).next().unwrap_or_default();
     let transitions = view.conditions.iter().filter_map(|c| c.changed);
-    let transitions = transitions.chain(reading::phase_changed(view, named));
+    let transitions = transitions.chain(reading::phase_changed(view, reading.part()));
     let is_current = reading.acknowledged != Acknowledged::No;
     let changed = transitions.max().filter(|_| is_current);
     changed.or_else(|| field_managers::spec_written(view)).map_or(now, |at| at.min(now))
 }
 
-/// Returns the message of the condition whose type is the start of `signal`.
-fn deciding_message(view: &ObjectView, signal: &str) -> String {
-    let named = signal.split(['=', ' ']).next().unwrap_or_default();
-    let condition = view.conditions.iter().find(|c| c.r#type == named);
+/// Returns the message of the condition that decided the verdict.
+fn deciding_message(view: &ObjectView, reading: &Reading) -> String {
+    let condition = view.conditions.iter().find(|c| c.r#type == reading.part());
     condition.map(|c| c.message.clone()).unwrap_or_default()
 }

@@ -20,9 +20,9 @@ pub(super) fn phases(
     let phase_facts = || status.facts().filter(|fact| fact.is_phase());
     let started = completion::has_started_run(status);
     // The replicas of the shards of a single node have nowhere to go.
-    let is_alone = status.fact("status.availableNodes") == Some(&FactValue::Number(1));
+    let is_alone = || status.fact("status.availableNodes") == Some(&FactValue::Number(1));
     let read = |fact: &StatusFact<'_>| match phase(fact, profile) {
-        Some(signal) if is_alone && fact.text_is("yellow") => {
+        Some(signal) if fact.text_is("yellow") && is_alone() => {
             Some(Signal { verdict: Verdict::Converged, reason: Reason::PhaseGood, ..signal })
         }
         // While an object runs to completion, `Running` means work in progress.
@@ -56,11 +56,13 @@ pub(super) fn phases(
     };
 
     // If nobody knows what the phase of the object means, a good phase of something in it does not tell.
-    let own = own_phase(status);
-    let is_unread = !own.is_empty()
-        && !profile.phases.iter().any(|(word, _)| word.eq_ignore_ascii_case(own))
-        && Words::of(own).sense().is_none();
-    let tells = |signal: &Signal| !is_unread || !signal.is_good();
+    let is_unread = || {
+        let own = own_phase(status);
+        !own.is_empty()
+            && !profile.phases.iter().any(|(word, _)| word.eq_ignore_ascii_case(own))
+            && Words::of(own).sense().is_none()
+    };
+    let tells = |signal: &Signal| !signal.is_good() || !is_unread();
 
     // The phase with the smallest depth describes most of the object. At the same depth, phases
     // outside lists come first.

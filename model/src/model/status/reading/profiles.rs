@@ -18,7 +18,7 @@ pub(super) struct Profile {
     /// the object now, with the verdict on it.
     pub(super) rests: &'static [(&'static str, &'static str, Verdict)],
     /// The path of the phase of the work that the object exists for, if its own phase does not cover it.
-    pub(super) work: &'static str,
+    pub(super) work: Option<&'static str>,
     /// Whether a phase that means completion says the last word: the conditions only describe what ended.
     pub(super) ends_with_phase: bool,
     /// A field and its value with which the operator does nothing for an object, and writes no status.
@@ -40,7 +40,7 @@ const ORDINARY: Profile = Profile {
     phases: &[],
     required_condition: "",
     rests: &[],
-    work: "",
+    work: None,
     ends_with_phase: false,
     inert: None,
 };
@@ -120,7 +120,7 @@ const CANARY: Profile = Profile {
 /// anybody knows whether it is stable (apache/flink-kubernetes-operator: ResourceLifecycleState.java).
 const FLINK: Profile = Profile {
     phases: &[("deployed", Sense::InProgress), ("failing", Sense::InProgress)],
-    work: "status.jobStatus.state",
+    work: Some("status.jobStatus.state"),
     ..ORDINARY
 };
 
