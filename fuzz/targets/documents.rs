@@ -6,7 +6,8 @@ use loopwatch::fuzzing::{
 };
 use loopwatch_model::observation::{
     Condition, ContainerView, DefinitionView, EventView, LeaseView, MAX_END_MESSAGE,
-    MAX_EVENT_MESSAGE, NamespaceView, Observation, OperatorView, PodView,
+    MAX_EVENT_MESSAGE, MAX_RULES, NamespaceView, Observation, OperatorView, PodView, WebhookKind,
+    WebhookRule, WebhookView,
 };
 use serde_json::Value;
 
@@ -36,6 +37,8 @@ pub(crate) fn documents(input: &[u8]) {
         b'l' => followed(Followed::Leases, document),
         b'n' => followed(Followed::Namespaces, document),
         b'e' => followed(Followed::Events(&kind()), document),
+        b'h' => followed(Followed::Webhooks(WebhookKind::Validating), document),
+        b'i' => followed(Followed::Endpoints, document),
         b'p' => pods(document),
         b'w' => workloads(document),
         b'a' => apis(document, None),
@@ -46,7 +49,7 @@ pub(crate) fn documents(input: &[u8]) {
     }
 }
 
-/// Definitions, leases, namespaces and Kubernetes Events.
+/// Definitions, leases, namespaces, webhooks with their endpoints, and Kubernetes Events.
 fn followed(followed: Followed<'_>, document: &[u8]) {
     let read = || follow(followed, document);
     let SinkView { listed, applied, deleted } = bounded(document, 64 << 10, 64, read);
@@ -78,6 +81,7 @@ fn check_limits(observation: &Observation) {
         Observation::LeaseSeen(LeaseView { holder, .. }) => assert!(holder.len() <= MAX_HOLDER),
         Observation::NamespaceSeen(view) => check_namespace(view),
         Observation::NamespacesListed(views) => views.iter().for_each(check_namespace),
+        Observation::WebhooksListed { webhooks, .. } => check_webhooks(webhooks),
         Observation::EventSeen { event, .. } => check_event(event),
         _ => {}
     }
@@ -95,6 +99,16 @@ fn check_namespace(NamespaceView { annotations, team, conditions, .. }: &Namespa
     check_conditions(conditions);
     assert!(annotations.len() <= 3 && team.len() <= MAX_ANNOTATION, "{team}");
     assert!(annotations.values().all(|value| value.len() <= MAX_ANNOTATION), "{annotations:?}");
+}
+
+fn check_webhooks(webhooks: &[WebhookView]) {
+    for WebhookView { configuration, name, service, path, rules, .. } in webhooks {
+        assert!(configuration.len() <= MAX_NAME && name.len() <= MAX_NAME);
+        assert!(service.len() <= 2 * MAX_NAME + 1 && path.len() <= 512 && rules.len() <= MAX_RULES);
+        for WebhookRule { groups, resources, .. } in rules {
+            assert!(groups.len() <= MAX_RULES && resources.len() <= MAX_RULES);
+        }
+    }
 }
 
 fn check_event(event: &EventView) {

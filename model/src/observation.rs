@@ -8,6 +8,7 @@
 //! renamed. A reader skips and counts lines that it does not understand. Fields that are absent,
 //! empty or false are left out of the recorded form.
 
+mod admission;
 mod event;
 mod failed_call;
 mod holders;
@@ -24,6 +25,10 @@ mod sources;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::admission::{
+    CaBundle, CoveredNamespaces, EndpointsView, MAX_RULES, MAX_WEBHOOKS, WebhookKind, WebhookRule,
+    WebhookView,
+};
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::failed_call::{CallFailure, CalledWebhook, FailedCall};
 pub use self::holders::pod_of_holder;
@@ -33,7 +38,8 @@ pub use self::kinds::{
 };
 pub use self::managers::{CLIENT_MANAGERS, GENERIC_MANAGERS};
 pub use self::metrics::{
-    ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MetricsView, RECONCILE_BOUNDS,
+    ControllerView, Durations, Framework, MAX_CODES, MAX_CONTROLLERS, MAX_WEBHOOK_PATHS,
+    MetricsView, RECONCILE_BOUNDS,
 };
 pub use self::namespace::NamespaceView;
 pub use self::object::{
@@ -130,6 +136,17 @@ pub enum Observation {
     /// All custom resource definitions have been listed; these are their names. Others no longer
     /// exist.
     DefinitionsListed(Vec<String>),
+    /// The webhooks of one kind of configuration that have a Service in the namespace of the operator,
+    /// or in a dump anywhere. Replaces the earlier list of this kind.
+    WebhooksListed {
+        /// The kind of configuration.
+        kind: WebhookKind,
+        /// The webhooks, at most [`MAX_WEBHOOKS`].
+        webhooks: Vec<WebhookView>,
+    },
+    /// The endpoints of the Services of webhooks. Replaces the earlier list. Nothing is known about the
+    /// endpoints of other Services.
+    EndpointsListed(Vec<EndpointsView>),
     /// All namespaces with annotations for loopwatch, and those that are being deleted. Replaces
     /// the earlier list.
     NamespacesListed(Vec<NamespaceView>),

@@ -102,6 +102,13 @@ impl Span {
         Self(hours * 3_600_000)
     }
 
+    /// Returns a number of seconds as a duration. NaN and negative numbers become zero.
+    #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
+    pub fn of_seconds(seconds: f64) -> Self {
+        Self((seconds * 1000.0).max(0.0) as i64)
+    }
+
     /// Returns the duration in seconds, for metrics.
     #[must_use]
     pub fn seconds(self) -> f64 {

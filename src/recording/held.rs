@@ -9,6 +9,7 @@ use std::io;
 
 use loopwatch_model::observation::{
     Cause, NamespaceView, ObjectKey, ObjectView, Observation, SourceId, WatchId, WatchedKind,
+    WebhookKind,
 };
 use loopwatch_model::time::Timestamp;
 
@@ -29,6 +30,8 @@ enum Topic {
     Kinds,
     /// By name.
     Definition(String),
+    Webhooks(WebhookKind),
+    Endpoints,
     /// By namespace.
     Permissions(String),
     /// By name.
@@ -197,6 +200,8 @@ impl Topic {
         Some(match observation {
             Observation::KindsDiscovered(_) => Self::Kinds,
             Observation::DefinitionSeen(definition) => Self::Definition(definition.name.clone()),
+            Observation::WebhooksListed { kind, .. } => Self::Webhooks(*kind),
+            Observation::EndpointsListed(_) => Self::Endpoints,
             Observation::PermissionsReviewed(view) => Self::Permissions(view.namespace.clone()),
             Observation::NamespaceSeen(namespace) => Self::Namespace(namespace.name.clone()),
             Observation::LeaseSeen(lease) => {

@@ -62,6 +62,13 @@ impl Pseudonyms {
                 EventSeen { watch: self.watch(&watch), event: Box::new(self.event(*event)) }
             }
             DefinitionSeen(view) => DefinitionSeen(self.definition(view)),
+            WebhooksListed { kind, webhooks } => {
+                let webhooks = webhooks.into_iter().map(|view| self.webhook(view)).collect();
+                WebhooksListed { kind, webhooks }
+            }
+            EndpointsListed(views) => {
+                EndpointsListed(views.into_iter().map(|view| self.endpoints(view)).collect())
+            }
             NamespacesListed(views) => {
                 NamespacesListed(views.into_iter().map(|view| self.namespace_view(view)).collect())
             }

@@ -13,6 +13,7 @@
 //! of an unexpected type counts as absent and adds a lint. Decoding fails only if the text is not
 //! JSON or the object has no name.
 
+mod admission;
 mod attempts;
 mod body;
 mod conditions;
@@ -39,6 +40,9 @@ use kube::api::TypeMeta;
 use loopwatch_model::observation::ObjectView;
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess};
 
+pub(crate) use self::admission::{
+    EndpointSlice, SERVICE_NAME, WebhookConfiguration, endpoint_slice, webhook_configuration,
+};
 pub(crate) use self::attribution::{Evidence, PrimaryKinds, is_candidate, names_owner};
 use self::body::{SpecBody, StatusBody};
 pub(crate) use self::definitions::definition;

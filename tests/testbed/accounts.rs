@@ -46,7 +46,7 @@ pub fn allow_leader_election(kube: &Kube, namespace: &str) {
 
 /// Creates an account with the permissions of the zoo operator, the permission to create
 /// StatefulSets, and permission to read what a cascade of deletions involves: workloads, Pods,
-/// volume claims, leases, namespaces and definitions.
+/// volume claims, leases, webhooks, namespaces and definitions.
 pub fn reader_account(kube: &Kube, namespace: &str) {
     reader_account_of(kube, namespace, ACCOUNT);
 }
@@ -63,6 +63,8 @@ pub fn reader_account_of(kube: &Kube, namespace: &str, account: &str) {
         &json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": reader}, "rules": [
         read("apiextensions.k8s.io", &["customresourcedefinitions"]),
         read("coordination.k8s.io", &["leases"]),
+        read("admissionregistration.k8s.io", &["validatingwebhookconfigurations", "mutatingwebhookconfigurations"]),
+        read("discovery.k8s.io", &["endpointslices"]),
         read("apps", &["deployments", "statefulsets", "daemonsets", "replicasets"]),
         json!({"apiGroups": ["apps"], "resources": ["statefulsets"], "verbs": ["create"]}),
         read("batch", &["jobs", "cronjobs"]),

@@ -776,6 +776,36 @@ findings! {
         advice: "Check the Pods behind the Service that `spec.conversion` of the definition names, and its certificate. Do not remove the conversion while objects are stored in several versions.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.conversion}'",
     }
+    WebhookCertificate ApiMachinery Warning Ticket {
+        meaning: "The API server cannot verify the certificate of an admission webhook, or soon no longer, because its configuration names no authority that is valid.",
+        title: "with a certificate that cannot be verified for long",
+        near_miss: "A certificate that is replaced a day or more before its end, as the Operator Lifecycle Manager, Knative and cert-manager do, or a new configuration without an authority, which another program adds.",
+        evidence: ["problem", "service", "valid_until", "configuration"],
+        settings: [],
+        explained_by: [],
+        advice: "Find out which program writes `caBundle` into the configuration, and why it has stopped: cert-manager needs the annotation `cert-manager.io/inject-ca-from`, and other operators renew their certificates themselves, some only at their start. With `failurePolicy: Fail`, nobody can write the covered objects once the certificate has expired.",
+        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,CA_FROM:.metadata.annotations.cert-manager\\\\.io/inject-ca-from",
+    }
+    WebhookDeadlock ApiMachinery Warning Ticket {
+        meaning: "An admission webhook with `failurePolicy: Fail` decides on the Pods that answer its calls. Once none of them runs, the API server refuses each new one.",
+        title: "needed for the start of its own Pods",
+        near_miss: "A webhook with `failurePolicy: Ignore`, or one that leaves out the namespace of its Service or some of the objects.",
+        evidence: ["service", "configuration"],
+        settings: [],
+        explained_by: [],
+        advice: "Ask the maintainers to leave out the namespace of the Service with a `namespaceSelector`, or the Pods with an `objectSelector`. If the Pods are gone already, set `failurePolicy` to `Ignore` until one of them runs.",
+        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,FAILURE_POLICY:.webhooks[*].failurePolicy,NAMESPACES:.webhooks[*].namespaceSelector",
+    }
+    WebhookSlow ApiMachinery Warning Ticket {
+        meaning: "The operator needs more than half of the time that the API server allows for the answer of an admission webhook.",
+        title: "answering slowly",
+        near_miss: "A single slow call, for example the first one after a start.",
+        evidence: ["mean", "timeout", "calls", "window", "service", "configuration"],
+        settings: [],
+        explained_by: [Operator(CpuThrottled)],
+        advice: "Find out why the webhook is slow: it may read from the API server in each call, or wait for another service or for CPU time. Each write of a covered object waits for the answer, and fails if the webhook exceeds the timeout.",
+        command: "kubectl top pods -A --containers",
+    }
     LeakChain Process Warning Ticket {
         meaning: "The operator keeps objects in memory, does not remove their finalizers, and so more and more of them stay in deletion.",
         title: "leaking memory and leaving objects in deletion",

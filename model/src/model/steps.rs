@@ -5,6 +5,7 @@ mod watches; // that are discovered, and their lists
 mod sources; // that fail or recover
 mod namespaces;
 mod definitions; // of custom resources
+mod webhooks; // that are registered
 mod kube_events;
 mod settings; // that change
 mod references; // of a dump

@@ -28,6 +28,10 @@ pub struct MetricsView {
     /// `PATCH`, `POST`, `PUT`. Empty if its metrics do not tell.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub writes: Vec<(String, u64)>,
+    /// The calls of the webhooks that it serves since its start, by path. At most
+    /// [`MAX_WEBHOOK_PATHS`].
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub webhooks: Vec<(String, Durations)>,
     /// Whether it leads.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub leading: Option<bool>,
@@ -147,6 +151,9 @@ pub const RECONCILE_BOUNDS: [f64; 11] =
 
 /// The maximum number of controllers in a [`MetricsView`].
 pub const MAX_CONTROLLERS: usize = 200;
+
+/// The maximum number of webhooks in a [`MetricsView`].
+pub const MAX_WEBHOOK_PATHS: usize = 64;
 
 /// The maximum number of status codes in a [`MetricsView`].
 pub const MAX_CODES: usize = 64;

@@ -29,6 +29,8 @@ pub enum SourceId {
     Reads,
     /// The annotations and deletions of namespaces.
     Namespaces,
+    /// The configurations of admission webhooks, and the endpoints of their Services.
+    Webhooks,
     /// Kubernetes Events about objects of the primary kinds.
     Events,
     /// The operator's workload and Pods.
@@ -200,6 +202,7 @@ impl fmt::Display for SourceId {
             Self::Reads => f.write_str("reads"),
             Self::Lease => f.write_str("lease"),
             Self::Namespaces => f.write_str("namespaces"),
+            Self::Webhooks => f.write_str("webhooks"),
             Self::Events => f.write_str("events"),
             Self::Pods => f.write_str("pods"),
             Self::Metrics => f.write_str("metrics"),

@@ -2,3 +2,4 @@
 
 mod definitions;
 mod failed_calls; // of webhooks, in the words of those who have seen them
+mod registrations; // of webhooks

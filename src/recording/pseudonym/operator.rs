@@ -56,7 +56,9 @@ impl Pseudonyms {
 
     pub(super) fn metrics(&self, metrics: MetricsView) -> MetricsView {
         let (instance, process) = (self.instance(&metrics.instance), self.process(metrics.process));
-        MetricsView { instance, process, ..metrics }
+        let webhooks = metrics.webhooks.into_iter();
+        let webhooks = webhooks.map(|(path, calls)| (self.name("path", &path), calls)).collect();
+        MetricsView { instance, process, webhooks, ..metrics }
     }
 
     pub(super) fn process(&self, process: ProcessView) -> ProcessView {

@@ -2,9 +2,9 @@
 //! permissions, and lookups of single objects.
 
 use loopwatch_model::observation::{
-    Answer, CalledWebhook, DefinitionView, Dependent, EventView, FailedCall, LeaseView,
-    NamespaceView, ObjectAddress, ObjectKey, PermissionsView, Probe, Scope, SourceId, WatchId,
-    WatchedKind,
+    Answer, CalledWebhook, CoveredNamespaces, DefinitionView, Dependent, EndpointsView, EventView,
+    FailedCall, LeaseView, NamespaceView, ObjectAddress, ObjectKey, PermissionsView, Probe, Scope,
+    SourceId, WatchId, WatchedKind, WebhookView,
 };
 
 use super::Pseudonyms;
@@ -81,6 +81,47 @@ impl Pseudonyms {
         let (name, annotations) = (self.namespace(&name), self.annotations(annotations));
 
         NamespaceView { name, annotations, team: self.name("label", &team), deleted, conditions }
+    }
+
+    pub(super) fn webhook(&self, webhook: WebhookView) -> WebhookView {
+        let WebhookView {
+            configuration,
+            name,
+            service,
+            path,
+            ca,
+            fails_closed,
+            timeout,
+            rules,
+            namespaces,
+            some_objects,
+        } = webhook;
+
+        let of_names = |names: Vec<String>| names.iter().map(|name| self.namespace(name)).collect();
+        let namespaces = match namespaces {
+            CoveredNamespaces::Only(names) => CoveredNamespaces::Only(of_names(names)),
+            CoveredNamespaces::Except(names) => CoveredNamespaces::Except(of_names(names)),
+            other @ (CoveredNamespaces::All | CoveredNamespaces::Unknown) => other,
+        };
+
+        // The rules contain only groups and resources.
+        WebhookView {
+            configuration: self.name("object", &configuration),
+            name: self.name("webhook", &name),
+            service: self.service(&service),
+            path: self.name("path", &path),
+            ca,
+            fails_closed,
+            timeout,
+            rules,
+            namespaces,
+            some_objects,
+        }
+    }
+
+    pub(super) fn endpoints(&self, view: EndpointsView) -> EndpointsView {
+        let EndpointsView { service, ready } = view;
+        EndpointsView { service: self.service(&service), ready }
     }
 
     pub(super) fn permissions(&self, view: PermissionsView) -> PermissionsView {

@@ -7,6 +7,7 @@ pub(crate) mod fuzzing;
 mod kube_events;
 mod leases;
 mod namespaces;
+mod webhooks;
 
 pub(crate) use self::children::{ChildSink, Kept, NewPrimaries, PrimarySink};
 pub(crate) use self::definitions::{DefinitionSink, Definitions};
@@ -14,3 +15,4 @@ pub(crate) use self::kube_events::{EventSink, EventTally, events_about};
 pub(crate) use self::leases::LeaseSink;
 pub(crate) use self::namespaces::{NamespaceSink, Terminating};
 pub(crate) use self::objects::ObjectSink;
+pub(crate) use self::webhooks::{EndpointSink, WebhookServices, WebhookSink};

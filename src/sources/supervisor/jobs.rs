@@ -1,6 +1,6 @@
 //! The jobs of the supervisor's tasks, each with the source that it reports about.
 
-use loopwatch_model::observation::{SourceId, WatchId};
+use loopwatch_model::observation::{SourceId, WatchId, WebhookKind};
 
 use crate::sources::api_server::Definitions;
 
@@ -14,6 +14,10 @@ pub(super) enum Job {
     Namespaces,
     /// Reads the conditions of namespaces that are being deleted.
     Terminating,
+    /// Watches the configurations of admission webhooks.
+    Webhooks(WebhookKind),
+    /// Watches the endpoints of their Services.
+    Endpoints,
     /// Watches Kubernetes Events about the objects of this watch.
     Events(WatchId),
     /// Follows the operator's workload and Pods.
@@ -35,6 +39,7 @@ impl Job {
             Self::Definitions => SourceId::Watch(Definitions::watch()),
             Self::Lease => SourceId::Lease,
             Self::Namespaces | Self::Terminating => SourceId::Namespaces,
+            Self::Webhooks(_) | Self::Endpoints => SourceId::Webhooks,
             Self::Events(_) => SourceId::Events,
             Self::Pods => SourceId::Pods,
             Self::Audit => SourceId::Audit,
@@ -50,7 +55,13 @@ impl Job {
     pub(super) fn counts_as_watch(&self) -> bool {
         matches!(
             self,
-            Self::Watch(_) | Self::Definitions | Self::Lease | Self::Namespaces | Self::Pods
+            Self::Watch(_)
+                | Self::Definitions
+                | Self::Lease
+                | Self::Namespaces
+                | Self::Webhooks(_)
+                | Self::Endpoints
+                | Self::Pods
         )
     }
 }

@@ -120,6 +120,7 @@ impl Running {
         let far = Instant::now() + Duration::from_secs(86_400);
         let mut check = tokio::time::interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
         let new_primaries = self.kinds.new_primaries.clone();
+        let webhook_services = self.optional.webhook_services.clone();
 
         loop {
             let checks = until.is_some() && !self.definitions.are_known();
@@ -130,6 +131,11 @@ impl Running {
                     return Ok(true);
                 }
                 () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
+                () = webhook_services.changed.notified() => {
+                    // If a failure persists, the next poll reports it.
+                    let Self { optional, discovery, launcher, .. } = self;
+                    let _ = optional.follow_endpoints(discovery, launcher).await?;
+                }
                 // Ignores a failure: if it persists, the next poll reports it.
                 _ = check.tick(), if checks => if self.discovery.is_outdated().await == Ok(true) {
                     return Ok(true);
@@ -156,6 +162,8 @@ impl Running {
             Job::Definitions => self.optional.start_definitions(launcher),
             Job::Lease => self.optional.start_leases(launcher),
             Job::Namespaces => self.optional.start_namespaces(launcher),
+            Job::Webhooks(kind) => self.optional.start_webhooks(*kind, launcher),
+            Job::Endpoints => self.optional.start_endpoints(launcher),
             Job::Terminating => self.optional.start_terminating(launcher),
             Job::Events(watch) => self.events.start(watch, launcher),
             Job::Pods => self.operator.start_pods(launcher),

@@ -1,5 +1,5 @@
-//! Who says that calls of a webhook fail: the statuses of objects, the watches of loopwatch, and
-//! Kubernetes Events.
+//! Who says that calls of a webhook fail: the statuses of objects, the watches of loopwatch, Kubernetes
+//! Events, and Services without endpoints.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,6 +22,8 @@ pub(super) struct Reports {
     of_watches: BTreeMap<WatchId, Report>,
     /// Those in Events, at most [`MAX_EVENT_WEBHOOKS`] webhooks.
     of_events: BTreeMap<CalledWebhook, EventReport>,
+    /// Those of Services without endpoints.
+    of_endpoints: BTreeMap<CalledWebhook, Report>,
     /// The webhooks whose reports have changed.
     changed: BTreeSet<CalledWebhook>,
 }
@@ -77,13 +79,15 @@ impl Reports {
         self.of_objects.is_empty()
             && self.of_watches.is_empty()
             && self.of_events.is_empty()
+            && self.of_endpoints.is_empty()
             && self.changed.is_empty()
     }
 
     /// Returns all webhooks that somebody reports.
     pub(super) fn webhooks(&self) -> BTreeSet<CalledWebhook> {
         let of_watches = self.of_watches.values().map(|report| &report.call.webhook);
-        self.reporters.keys().chain(of_watches).chain(self.of_events.keys()).cloned().collect()
+        let others = self.of_events.keys().chain(self.of_endpoints.keys());
+        self.reporters.keys().chain(of_watches).chain(others).cloned().collect()
     }
 
     /// Removes and returns the webhooks whose reports have changed, or that this object reports.
@@ -205,6 +209,13 @@ impl Reports {
         self.changed.insert(call.webhook);
     }
 
+    /// Takes the webhooks whose Services have no endpoint that is ready.
+    pub(super) fn note_endpoints(&mut self, unready: BTreeMap<CalledWebhook, Report>) {
+        let known = std::mem::replace(&mut self.of_endpoints, unready);
+        let over = known.into_keys().filter(|webhook| !self.of_endpoints.contains_key(webhook));
+        self.changed.extend(over.chain(self.of_endpoints.keys().cloned()));
+    }
+
     fn may_introduce(&self, namespace: &str) -> bool {
         let of_namespace = self.of_events.values().filter(|event| event.namespace == namespace);
         self.of_events.len() < MAX_EVENT_WEBHOOKS && of_namespace.count() < MAX_EVENT_WEBHOOKS / 2
@@ -260,6 +271,10 @@ impl Reports {
         self.of_events.get(webhook)
     }
 
+    pub(super) fn of_endpoints(&self, webhook: &CalledWebhook) -> Option<&Report> {
+        self.of_endpoints.get(webhook)
+    }
+
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let quiet = self.of_objects.values_mut().flatten().filter_map(|it| it.quiet_since.as_mut());
@@ -268,7 +283,8 @@ impl Reports {
         let of_objects = self.of_objects.values_mut().flatten().map(|it| &mut it.report);
         let of_events = self.of_events.values_mut();
         let of_events = of_events.flat_map(|it| [&mut it.report.since, &mut it.last]);
-        let reports = of_objects.chain(self.of_watches.values_mut());
+        let reports =
+            of_objects.chain(self.of_watches.values_mut()).chain(self.of_endpoints.values_mut());
         let instants = reports.map(|report| &mut report.since).chain(of_events);
         instants.for_each(|at| *at = at.shifted(by_ms));
     }

@@ -21,6 +21,8 @@ struct Case<'a> {
     /// The failure of a watch of loopwatch.
     watch: Option<&'a Report>,
     events: Option<&'a Report>,
+    /// The Service has no endpoint that is ready.
+    endpoints: Option<&'a Report>,
 }
 
 /// How much longer the calls of a webhook of an operator that starts may fail.
@@ -63,8 +65,8 @@ pub(super) fn detect(
     let after = world.settings.webhook_down_after;
     let wait = Span(after.0.saturating_add(patience(world, operator, case.service()).0));
     let alone = if is_open { Span::ZERO } else { Span(after.0.saturating_mul(ALONE - 1)) };
-    let proof = case.proof(alone, wait);
-    let doubt = case.doubt(wait);
+    let proof = case.proof(world.looks_once, alone, wait);
+    let doubt = case.doubt(world.looks_once, wait);
 
     let is_proven = proof.is_some_and(|(_, due)| due <= world.now);
     let doubt = doubt.filter(|_| !is_proven);
@@ -99,26 +101,33 @@ impl<'a> Case<'a> {
                 .of_events(webhook)
                 .filter(|it| it.last.since(it.report.since) >= world.settings.webhook_down_after)
                 .map(|it| &it.report),
+            endpoints: reports.of_endpoints(webhook),
         }
     }
 
     /// Returns since when the failure is proven, and when it becomes a finding. One object may have
     /// kept an old status, so it needs more time.
-    fn proof(&self, alone: Span, wait: Span) -> Option<(Timestamp, Timestamp)> {
+    fn proof(&self, looks_once: bool, alone: Span, wait: Span) -> Option<(Timestamp, Timestamp)> {
         let mut begun: Vec<Timestamp> = self.objects.iter().map(|(_, it)| it.since).collect();
         begun.sort_unstable();
         let first = begun.first().map(|first| (*first, first.after(wait).after(alone)));
         let second = begun.get(1).map(|second| (begun[0], begun[0].after(wait).max(*second)));
         let watch = self.watch.map(|watch| (watch.since, watch.since.after(wait)));
+        let endpoints = self.endpoints.filter(|_| !looks_once);
+        let endpoints = endpoints.map(|unready| (unready.since, unready.since.after(wait)));
 
-        earliest([first, second, watch])
+        earliest([first, second, watch, endpoints])
     }
 
-    /// Returns since when somebody says so who may be wrong, and when that becomes a finding.
-    fn doubt(&self, wait: Span) -> Option<(Timestamp, Timestamp)> {
+    /// Returns since when somebody says so who may be wrong, and when that becomes a finding. Endpoints
+    /// that are seen only once may be about to become ready.
+    fn doubt(&self, looks_once: bool, wait: Span) -> Option<(Timestamp, Timestamp)> {
         let doubtful = self.doubtful.iter().copied().chain(self.events);
         let since = doubtful.map(|report| report.since).min();
-        since.map(|since| (since, since.after(wait)))
+        let doubtful = since.map(|since| (since, since.after(wait)));
+        let endpoints = self.endpoints.filter(|_| looks_once).map(|it| (it.since, it.since));
+
+        earliest([doubtful, endpoints])
     }
 
     fn reports(&self) -> impl Iterator<Item = &'a Report> {
@@ -128,6 +137,7 @@ impl<'a> Case<'a> {
             .chain(objects)
             .chain(self.doubtful.iter().copied())
             .chain(self.events)
+            .chain(self.endpoints)
     }
 
     /// Returns the Service, as `namespace/name`; empty if nobody names one.
@@ -142,6 +152,7 @@ impl<'a> Case<'a> {
             (self.watch.is_some(), "watch of loopwatch"),
             (objects > 0, "status"),
             (self.events.is_some(), "Events"),
+            (self.endpoints.is_some(), "EndpointSlices"),
         ];
         let seen_in = seen_in.into_iter().filter(|(is_seen, _)| *is_seen);
         let causes = self.reports().map(|report| report.call.cause);

@@ -1,9 +1,13 @@
-//! Webhooks that the API server calls for the operator's objects: those whose calls fail.
+//! Webhooks that the API server calls for the operator's objects and Pods: those whose calls fail, or
+//! will fail.
 //!
 //! ```text
-//!   statuses ────────────┐
+//!   statuses ─────────────┐
 //!   watches of loopwatch ─┼─▶ reports ─▶ verdict ─▶ WebhookUnavailable, ConversionFailing
-//!   Events ───────────────┘
+//!   Events ───────────────┤
+//!   EndpointSlices ───────┤
+//!   configurations ───────┴─▶ registrations ─┬─▶ hazards ─▶ WebhookCertificate, WebhookDeadlock,
+//!   metrics ────────────────▶ latencies ─────┘              WebhookSlow
 //! ```
 //!
 //! Anybody may write Events about any object with any text, so these only raise a suspicion.
@@ -12,24 +16,34 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Confidence, FindingCode, Subject};
 use crate::model::findings::detection::Detection;
+use crate::model::machinery::latencies::Latencies;
+use crate::model::machinery::registrations::Registrations;
 use crate::model::machinery::reports::Reports;
 use crate::model::machinery::verdict;
 use crate::model::part::{Part, StepContext, Version};
+use crate::model::world::World;
 use crate::model::world::store::Slot;
-use crate::observation::{CalledWebhook, EventView, FailedCall, WatchId};
+use crate::observation::{
+    CalledWebhook, EndpointsView, EventView, FailedCall, MetricsView, WatchId, WebhookKind,
+    WebhookView,
+};
 use crate::time::{Span, Timestamp};
 
 /// The webhooks whose calls fail.
 #[derive(Debug, Default)]
 pub(crate) struct Webhooks {
     reports: Reports,
-    /// The findings that are open, each with whether it is confirmed.
+    registrations: Registrations,
+    latencies: Latencies,
+    /// The findings about registrations that are open.
+    hazards: BTreeSet<(FindingCode, Subject)>,
+    /// The findings about failing calls that are open, each with whether it is confirmed.
     found: BTreeMap<(FindingCode, Subject), bool>,
-    /// When to judge all webhooks again; `None` if nobody reports any.
+    /// When to judge all webhooks again; `None` if there are none.
     review: Option<Timestamp>,
 }
 
-/// The longest time between two reviews of a webhook that somebody reports.
+/// The longest time between two reviews of a webhook.
 const REVIEW: Span = Span::secs(15);
 
 impl Part for Webhooks {
@@ -62,6 +76,7 @@ impl Part for Webhooks {
     fn due(&mut self, step: &mut StepContext<'_>) {
         self.review = None;
         self.reports.forget_old(step.world);
+        self.judge_registrations(step);
         let mut all = self.reports.take_all_changed();
         all.extend(self.reports.webhooks());
         self.judge(step, all);
@@ -73,6 +88,8 @@ impl Part for Webhooks {
 
     fn clock_stepped(&mut self, by_ms: i64) {
         self.reports.clock_stepped(by_ms);
+        self.registrations.clock_stepped(by_ms);
+        self.latencies.clock_stepped(by_ms);
         self.review = self.review.map(|at| at.shifted(by_ms));
     }
 }
@@ -85,6 +102,36 @@ impl Webhooks {
             |call: &FailedCall| matches!(call.webhook, CalledWebhook::Conversion { .. });
         self.reports.note_watch(step.world.now, id, call.filter(is_conversion));
         self.judge_changed(step);
+    }
+
+    /// Takes all webhooks of one kind of configuration.
+    pub(crate) fn listed(
+        &mut self,
+        step: &mut StepContext<'_>,
+        kind: WebhookKind,
+        webhooks: Vec<WebhookView>,
+    ) {
+        self.registrations.note_webhooks(step.world.now, kind, webhooks);
+        self.due(step);
+    }
+
+    /// Takes the endpoints of the Services of webhooks.
+    pub(crate) fn endpoints_listed(
+        &mut self,
+        step: &mut StepContext<'_>,
+        endpoints: Vec<EndpointsView>,
+    ) {
+        self.registrations.note_endpoints(step.world.now, endpoints);
+        self.due(step);
+    }
+
+    /// Takes a scrape of the operator's metrics.
+    pub(crate) fn scraped(&mut self, step: &mut StepContext<'_>, view: &MetricsView) {
+        if !view.webhooks.is_empty() || !self.latencies.is_empty() {
+            self.latencies.note(step.world.now, view);
+            self.judge_registrations(step);
+            self.wait_for(step.world.now);
+        }
     }
 
     /// Takes an Event about an object of the operator.
@@ -106,6 +153,7 @@ impl Webhooks {
             let is_open = self.found.get(&found) == Some(&true);
             let detection =
                 verdict::detect(step.world, step.operator, &self.reports, &webhook, is_open);
+            let detection = detection.map(|it| self.with_covered_kinds(step.world, &webhook, it));
             let due = detection.as_ref().map(|detection| detection.due);
 
             self.review = self.review.into_iter().chain(due.filter(|due| *due > now)).min();
@@ -125,9 +173,49 @@ impl Webhooks {
         self.wait_for(now);
     }
 
-    /// Sets the next review, if anybody reports a webhook.
+    /// Adds the kinds that a webhook covers to those that depend on it.
+    fn with_covered_kinds(
+        &self,
+        world: &World,
+        webhook: &CalledWebhook,
+        detection: Detection,
+    ) -> Detection {
+        let CalledWebhook::Admission(name) = webhook else { return detection };
+        let mut affects = detection.affects.clone();
+        for kind in self.registrations.covered_kinds(world, name) {
+            let is_new = !affects.contains(&kind);
+            affects.extend(is_new.then_some(kind));
+        }
+
+        detection.affecting(affects)
+    }
+
+    /// Opens and closes the findings about registrations, and reports those that nobody can answer.
+    fn judge_registrations(&mut self, step: &mut StepContext<'_>) {
+        let now = step.world.now;
+        self.latencies.forget_old(now);
+        self.reports.note_endpoints(self.registrations.without_endpoints(step.world));
+        let known = std::mem::take(&mut self.hazards);
+        let (world, operator) = (&*step.world, step.operator);
+        let detections = self.registrations.detections(world, operator, &self.latencies, &known);
+
+        for (found, detection) in detections {
+            if detection.due > now {
+                self.review = self.review.into_iter().chain([detection.due]).min();
+            } else {
+                step.findings.report(step.world, found.1.clone(), detection);
+                self.hazards.insert(found);
+            }
+        }
+
+        let over = known.difference(&self.hazards);
+        over.for_each(|(code, subject)| step.findings.clear(now, *code, subject));
+    }
+
+    /// Sets the next review, if there are webhooks.
     fn wait_for(&mut self, now: Timestamp) {
-        if !self.reports.is_empty() || !self.found.is_empty() {
+        let is_idle = self.reports.is_empty() && self.registrations.is_empty();
+        if !is_idle || !self.found.is_empty() || !self.hazards.is_empty() {
             let review = now.after(REVIEW);
             self.review = Some(self.review.map_or(review, |known| known.min(review)));
         }

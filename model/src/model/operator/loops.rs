@@ -242,11 +242,11 @@ fn reconcile_errors(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
 /// long its reconciles have been running, the time without the end of any reconcile counts.
 fn reconcile_stuck(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let running = match scraped.view.longest_running_seconds {
-        Some(longest) => seconds(longest),
+        Some(longest) => Span::of_seconds(longest),
         None => scraped.at.since(scraped.own.unended_since?),
     };
     let learned = Some(scraped.usual.mean).filter(|mean| *mean > 0.0);
-    let usual = learned.map(seconds);
+    let usual = learned.map(Span::of_seconds);
 
     let factor = i64::from(world.settings.reconcile_stuck_factor);
     let usually = Span(usual.unwrap_or_default().0.saturating_mul(factor)).min(LONGEST_LEARNED);
@@ -290,7 +290,7 @@ fn reconcile_panicking(world: &World, scraped: &Scraped<'_>) -> Option<Detection
 
 /// Returns how long a reconcile may take because an earlier one has succeeded after a similar time.
 fn as_long_as_before(scraped: &Scraped<'_>) -> Span {
-    seconds(scraped.usual.longest() * TIMES_LONGEST).min(LONGEST_LEARNED)
+    Span::of_seconds(scraped.usual.longest() * TIMES_LONGEST).min(LONGEST_LEARNED)
 }
 
 /// Detects workers that are all busy while objects wait. A single worker is busy during each long
@@ -365,10 +365,4 @@ fn skipped_objects(world: &World, controller: &str) -> u64 {
     let skipped = [ObjectState::Suspended as usize, ObjectState::Skipped as usize];
 
     states.map(|states| skipped.iter().map(|state| states[*state]).sum::<u64>()).sum()
-}
-
-/// Returns a number of seconds as a span. NaN and negative numbers become zero.
-#[expect(clippy::cast_possible_truncation, reason = "the cast saturates")]
-fn seconds(seconds: f64) -> Span {
-    Span((seconds * 1000.0).max(0.0) as i64)
 }

@@ -111,10 +111,12 @@ impl Model {
             }
             Observation::EventSeen { watch, event } => self.event_seen(&watch, *event),
 
-            // Definitions and namespaces.
+            // Definitions, webhooks and namespaces.
             Observation::DefinitionSeen(definition) => self.definition_seen(definition),
             Observation::DefinitionGone(name) => self.definition_gone(name),
             Observation::DefinitionsListed(names) => self.definitions_listed(&names),
+            Observation::WebhooksListed { kind, webhooks } => self.webhooks_listed(kind, webhooks),
+            Observation::EndpointsListed(endpoints) => self.endpoints_listed(endpoints),
             Observation::NamespacesListed(namespaces) => self.namespaces_listed(namespaces),
             Observation::NamespaceSeen(namespace) => self.namespace_seen(namespace),
             Observation::NamespaceGone(name) => self.namespace_gone(&name),
@@ -142,6 +144,8 @@ impl Model {
                 *view,
             ),
             Observation::MetricsScraped(view) => {
+                let (parts, mut step) = self.parts();
+                parts.webhooks.scraped(&mut step, &view);
                 self.operator.metrics_scraped(&mut self.world, &mut self.findings, *view)
             }
             Observation::ScrapeFailed { instance, cause, detail } => {
@@ -223,6 +227,7 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::DefinitionSeen(_)
         | Observation::DefinitionGone(_)
         | Observation::DefinitionsListed(_) => "definitions",
+        Observation::WebhooksListed { .. } | Observation::EndpointsListed(_) => "webhooks",
         Observation::LeaseSeen(_)
         | Observation::LeaseGone { .. }
         | Observation::LeasesListed { .. } => "lease",

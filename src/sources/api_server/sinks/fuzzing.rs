@@ -1,9 +1,12 @@
 //! The sinks of watches, for the fuzz targets.
 
-use loopwatch_model::observation::{Observation, WatchedKind};
+use std::collections::BTreeSet;
+
+use loopwatch_model::observation::{Observation, WatchedKind, WebhookKind};
 
 use super::{
-    DefinitionSink, Definitions, EventSink, EventTally, LeaseSink, NamespaceSink, Terminating,
+    DefinitionSink, Definitions, EndpointSink, EventSink, EventTally, LeaseSink, NamespaceSink,
+    Terminating, WebhookServices, WebhookSink,
 };
 use crate::net::Failure;
 use crate::sources::api_server::watch::WatchSink;
@@ -15,6 +18,10 @@ pub enum Followed<'a> {
     Definitions,
     Leases,
     Namespaces,
+    /// The configurations of webhooks.
+    Webhooks(WebhookKind),
+    /// The endpoints of their Services.
+    Endpoints,
     /// The Events about a kind.
     Events(&'a WatchedKind),
 }
@@ -40,6 +47,14 @@ pub fn follow(followed: Followed<'_>, document: &[u8]) -> SinkView {
             let team = Some("team".to_owned());
             let sink = || NamespaceSink::new(<_>::default(), Terminating::default(), team.clone());
             view(document, sink)
+        }
+        Followed::Webhooks(kind) => {
+            let sink = || WebhookSink::new(kind, "team-a".to_owned(), WebhookServices::default());
+            view(document, sink)
+        }
+        Followed::Endpoints => {
+            let services = BTreeSet::from(["hook".to_owned()]);
+            view(document, || EndpointSink::new("team-a", &services))
         }
         Followed::Events(kind) => {
             view(document, || EventSink::new(kind, EventTally::default(), ServerClock::new()))

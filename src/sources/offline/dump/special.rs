@@ -1,20 +1,27 @@
-//! Objects of a dump that are evidence about others: namespaces, definitions, and the leases that
-//! show the time of the dump.
+//! Objects of a dump that are evidence about others: namespaces, definitions, webhooks with their
+//! endpoints, and the leases that show the time of the dump.
+
+use std::collections::BTreeMap;
 
 use loopwatch_model::model::annotated;
-use loopwatch_model::observation::{DefinitionView, NamespaceView, ObjectView, Observation};
+use loopwatch_model::observation::{
+    DefinitionView, EndpointsView, NamespaceView, ObjectView, Observation, WebhookKind, WebhookView,
+};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
 use super::items::Item;
 use super::siblings::Objects;
-use crate::sources::decoding::definition;
+use crate::sources::decoding::{definition, endpoint_slice, webhook_configuration};
 
-/// The namespaces, the definitions and the time.
+/// The namespaces, the definitions, the webhooks and the time.
 #[derive(Debug, Default)]
 pub(super) struct Special {
     namespaces: Vec<NamespaceView>,
     definitions: Vec<DefinitionView>,
+    webhooks: BTreeMap<WebhookKind, Vec<WebhookView>>,
+    /// The ready endpoints by Service.
+    endpoints: BTreeMap<String, u32>,
     /// The newest renewal of a lease of Kubernetes.
     pub(super) renewed: Option<Timestamp>,
 }
@@ -66,6 +73,22 @@ impl Special {
                     definition(item.json().as_bytes()).map_err(|failure| failure.to_string())?;
                 self.definitions.push(view);
             }
+            ("admissionregistration.k8s.io", kind) => {
+                let kind = match kind {
+                    "ValidatingWebhookConfiguration" => WebhookKind::Validating,
+                    "MutatingWebhookConfiguration" => WebhookKind::Mutating,
+                    _ => return Ok(()),
+                };
+                let configuration = webhook_configuration(item.json().as_bytes())
+                    .map_err(|failure| failure.to_string())?;
+                self.webhooks.entry(kind).or_default().extend(configuration.webhooks);
+            }
+            ("discovery.k8s.io", "EndpointSlice") => {
+                let slice = endpoint_slice(item.json().as_bytes())
+                    .map_err(|failure| failure.to_string())?;
+                let ready = self.endpoints.entry(slice.service).or_default();
+                *ready = ready.saturating_add(slice.ready);
+            }
             ("coordination.k8s.io", "Lease") if CLOCKS.contains(&object.key.namespace.as_str()) => {
                 let lease: LeaseDocument = serde_json::from_str(&item.json()).unwrap_or_default();
                 let renewed = lease.spec.renew_time.and_then(|time| Timestamp::parse(&time));
@@ -85,14 +108,22 @@ impl Special {
         self.definitions.iter().find(|view| view.group == group && view.kind == kind)
     }
 
-    /// The observations about namespaces and definitions, in the order in which they were noted.
+    /// The observations about namespaces, definitions and webhooks, in the order in which they were noted.
     pub(super) fn observations(self) -> impl Iterator<Item = Observation> {
         let namespaces = self.namespaces.into_iter();
         let namespaces =
             namespaces.filter(|view| view.deleted.is_some() || !view.annotations.is_empty());
         let definitions = self.definitions.into_iter().map(Observation::DefinitionSeen);
+        let webhooks = self.webhooks.into_iter();
+        let webhooks =
+            webhooks.map(|(kind, webhooks)| Observation::WebhooksListed { kind, webhooks });
+        let endpoints = self.endpoints.into_iter();
+        let endpoints = endpoints.map(|(service, ready)| EndpointsView { service, ready });
+        let endpoints: Vec<EndpointsView> = endpoints.collect();
+        let endpoints = (!endpoints.is_empty()).then_some(Observation::EndpointsListed(endpoints));
 
-        namespaces.map(Observation::NamespaceSeen).chain(definitions)
+        let namespaces = namespaces.map(Observation::NamespaceSeen);
+        namespaces.chain(definitions).chain(webhooks).chain(endpoints)
     }
 }
 

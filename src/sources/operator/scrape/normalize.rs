@@ -15,6 +15,7 @@ mod seen;
 mod sheet;
 mod tables;
 mod views;
+mod webhooks;
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -27,6 +28,7 @@ use self::seen::SeenSeries;
 use self::sheet::Sheet;
 use self::tables::{Index, TABLES, sources_of};
 use self::views::{process_view, whole};
+use self::webhooks::WebhookCalls;
 use super::text::{Problem, Sample, SampleSink};
 use crate::system::own_pod::{IN_CLUSTER_HOST, IN_CLUSTER_PORT};
 
@@ -42,6 +44,7 @@ pub(super) struct Normalizer {
     /// The part of these that went to the API server of this cluster. An operator may manage other
     /// clusters, which may fail.
     at_home: Requests,
+    webhooks: WebhookCalls,
     /// The address of this API server, as a client in this cluster writes it in its metrics; `None`
     /// outside of a cluster.
     home: Option<&'static str>,
@@ -82,6 +85,7 @@ impl Normalizer {
             leading: None,
             requests: Requests::default(),
             at_home: Requests::default(),
+            webhooks: WebhookCalls::default(),
             home: HOME.as_deref(),
             present: [false; TABLES.len()],
             seen: SeenSeries::default(),
@@ -123,6 +127,7 @@ impl Normalizer {
         };
         view.requests = counts(&requests.by_code);
         view.writes = counts(&requests.writes);
+        view.webhooks = self.webhooks.views();
 
         view
     }
@@ -175,6 +180,7 @@ impl Normalizer {
                 self.leading = Some(self.leading == Some(true) || sample.value == 1.0)
             }
             Signal::Requests => self.request(sample),
+            Signal::WebhookCalls | Signal::WebhookSeconds => self.webhooks.add(rule.signal, sample),
             _ => self.process.add(rule, sample.value),
         }
     }

@@ -107,6 +107,8 @@ pub(super) enum Signal {
     OpenFds,
     MaxFds,
     Requests,
+    WebhookCalls,
+    WebhookSeconds,
     Leading,
     /// Only the presence of the framework.
     Framework,
@@ -240,6 +242,8 @@ impl Signal {
             Self::MaxFds
             | Self::ReconcilesWithin
             | Self::Requests
+            | Self::WebhookCalls
+            | Self::WebhookSeconds
             | Self::Leading
             | Self::Framework
             | Self::Runtime(_) => 27,

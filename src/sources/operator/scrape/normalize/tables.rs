@@ -20,7 +20,7 @@ mod strimzi;
 use super::rules::{Metric, Rule, Table};
 
 /// All tables. The first framework in this order that is present counts as the operator's.
-pub(super) static TABLES: [&Table; 14] = [
+pub(super) static TABLES: [&Table; 15] = [
     &ansible::TABLE,
     &controller_runtime::TABLE,
     &knative::TABLE,
@@ -30,6 +30,7 @@ pub(super) static TABLES: [&Table; 14] = [
     &client_go::TABLE,
     &kube_rs::TABLE,
     &client_go::CLIENT,
+    &controller_runtime::WEBHOOKS,
     &go::TABLE,
     &jvm::TABLE,
     &python::TABLE,

@@ -4,6 +4,17 @@ use loopwatch_model::observation::Framework;
 
 use crate::sources::operator::scrape::normalize::rules::{Rule, Signal, Table, Who};
 
+/// The webhooks that the operator serves. Programs without a controller also have them.
+pub(super) static WEBHOOKS: Table = Table {
+    framework: None,
+    who: &[],
+    also: &[],
+    rules: &[
+        Rule::sum("controller_runtime_webhook_latency_seconds_count", Signal::WebhookCalls),
+        Rule::sum("controller_runtime_webhook_latency_seconds_sum", Signal::WebhookSeconds),
+    ],
+};
+
 pub(super) static TABLE: Table = Table {
     framework: Some(Framework::ControllerRuntime),
     who: &[Who::Label("controller")],

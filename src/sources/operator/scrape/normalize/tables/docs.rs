@@ -14,7 +14,12 @@ type Section = (&'static str, &'static [&'static Table], bool, &'static str);
 const SECTIONS: [Section; 12] = [
     (
         "controller-runtime (Kubebuilder, Operator SDK)",
-        &[&controller_runtime::TABLE, &client_go::TABLE, &client_go::CLIENT],
+        &[
+            &controller_runtime::TABLE,
+            &client_go::TABLE,
+            &client_go::CLIENT,
+            &controller_runtime::WEBHOOKS,
+        ],
         true,
         "All versions. Those before 0.19 may not count panics and have no label `controller` at work queues, where loopwatch \
          then uses `name`. With priority queues, loopwatch adds the depths of all priorities.",
@@ -27,7 +32,13 @@ const SECTIONS: [Section; 12] = [
     ),
     (
         "Ansible Operator SDK",
-        &[&ansible::TABLE, &controller_runtime::TABLE, &client_go::TABLE, &client_go::CLIENT],
+        &[
+            &ansible::TABLE,
+            &controller_runtime::TABLE,
+            &client_go::TABLE,
+            &client_go::CLIENT,
+            &controller_runtime::WEBHOOKS,
+        ],
         true,
         "It uses controller-runtime, which counts a playbook that fails as an error. loopwatch recognizes the framework \
          by `ansible_operator_build_info`, `ansible_operator_reconcile_result` or `ansible_operator_reconciles`.",
@@ -101,7 +112,7 @@ const SECTIONS: [Section; 12] = [
 /// A signal, its displayed name, and the consequence of its absence.
 type Meaning = (Signal, &'static str, &'static str);
 
-const OF_CONTROLLERS: [Meaning; 18] = [
+const OF_CONTROLLERS: [Meaning; 20] = [
     (
         Signal::Succeeded,
         "reconciles that succeeded",
@@ -158,6 +169,16 @@ const OF_CONTROLLERS: [Meaning; 18] = [
         Signal::Requests,
         "requests to the API server by status code",
         "loopwatch does not see rejected requests",
+    ),
+    (
+        Signal::WebhookCalls,
+        "calls of its webhooks",
+        "loopwatch does not notice a webhook that answers slowly",
+    ),
+    (
+        Signal::WebhookSeconds,
+        "duration of calls of its webhooks",
+        "loopwatch does not notice a webhook that answers slowly",
     ),
     (Signal::Leading, "leadership", "the Lease tells which replica leads"),
 ];

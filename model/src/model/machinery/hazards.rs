@@ -1,0 +1,132 @@
+//! Registered webhooks that cannot answer calls, or that will not be able to: their certificates, and
+//! those that the Pods behind them need to start.
+
+use crate::finding::{Evidence, FindingCode, Value};
+use crate::model::findings::detection::Detection;
+use crate::model::machinery::latencies::{Latencies, WINDOW};
+use crate::model::machinery::registrations::Registration;
+use crate::model::operator::Operator;
+use crate::model::world::World;
+use crate::observation::{CaBundle, WebhookRule, WebhookView};
+use crate::time::{Span, Timestamp};
+
+/// How long before its end a certificate must have been replaced, if it is valid for longer than ten
+/// times as long. The Operator Lifecycle Manager and Knative replace theirs a day before the end,
+/// cert-manager earlier.
+const RENEWED_BEFORE: Span = Span::hours(12);
+
+/// A shorter life leaves less time for this: a tenth of it. Programs that issue such certificates
+/// replace them after two thirds of their life or, like Knative, after six sevenths.
+const OF_LIFE: i64 = 10;
+
+/// How long a new configuration may be without authorities. cert-manager and other programs write them
+/// after somebody has created it.
+const INJECTED_WITHIN: Span = Span::mins(5);
+
+/// The number of calls within the window from which the mean duration counts.
+const ENOUGH_CALLS: u64 = 3;
+
+/// The part of its timeout that a webhook may use on average. An open finding closes at half of it.
+const OF_TIMEOUT: f64 = 0.5;
+
+/// The timeout of a webhook that names none.
+const DEFAULT_TIMEOUT: Span = Span::secs(10);
+
+/// Returns the problems of a webhook. `is_slow` tells whether the finding about its slowness is open.
+pub(super) fn detect(
+    world: &World,
+    operator: &Operator,
+    latencies: &Latencies,
+    registration: &Registration,
+    is_slow: bool,
+) -> impl Iterator<Item = Detection> {
+    let deadlock = deadlock(world, operator, &registration.view);
+    let slow = slow(world, operator, latencies, &registration.view, is_slow);
+    [certificate(world, registration), deadlock, slow].into_iter().flatten()
+}
+
+/// The API server cannot verify the certificate of the webhook, or soon no longer.
+fn certificate(world: &World, registration: &Registration) -> Option<Detection> {
+    let Registration { view, ca_since } = registration;
+    let patience =
+        |patience: Span| if world.looks_once { *ca_since } else { ca_since.after(patience) };
+    let (problem, until, since, due) = match view.ca {
+        CaBundle::Absent => ("no authority", None, *ca_since, patience(INJECTED_WITHIN)),
+        CaBundle::Unreadable => {
+            let due = patience(world.settings.webhook_down_after);
+            ("no readable authority", None, *ca_since, due)
+        }
+        CaBundle::Valid { until, .. } if until <= world.now => {
+            ("expired", Some(until), until, until)
+        }
+        CaBundle::Valid { from, until } => {
+            let lead = RENEWED_BEFORE.min(Span(until.since(from).0 / OF_LIFE));
+            let due = Timestamp(until.0.saturating_sub(lead.0));
+            ("expires soon", Some(until), due, due)
+        }
+    };
+
+    let evidence = || {
+        let evidence =
+            Evidence::new().text("problem", problem).text("service", view.service.as_str());
+        let evidence = evidence.with_some("valid_until", until.map(Value::Time));
+        evidence.text("configuration", view.configuration.as_str())
+    };
+    let code = FindingCode::WebhookCertificate;
+    let detection = Detection::new(world.now, code, since, due, evidence);
+
+    // The API server may know the authority in another way.
+    let is_doubtful = view.ca == CaBundle::Absent;
+    Some(detection.suspected_if(is_doubtful).aside_if(true).harmless_if(!view.fails_closed))
+}
+
+/// The webhook decides on the Pods behind its own Service: once none of them runs, none can start.
+fn deadlock(world: &World, operator: &Operator, view: &WebhookView) -> Option<Detection> {
+    let (namespace, _) = view.service.split_once('/')?;
+    let covers_pods = |rule: &WebhookRule| rule.creations && rule.covers("", "pods");
+    let is_own = operator.view.as_ref().is_none_or(|own| own.namespace == namespace);
+    let is_certain = view.fails_closed && !view.some_objects && view.namespaces.contains(namespace);
+    if !is_certain || !is_own || !view.rules.iter().any(covers_pods) {
+        return None;
+    }
+
+    let evidence = || {
+        let evidence = Evidence::new().text("service", view.service.as_str());
+        evidence.text("configuration", view.configuration.as_str())
+    };
+    let detection =
+        Detection::new(world.now, FindingCode::WebhookDeadlock, world.now, world.now, evidence);
+    Some(detection.aside_if(true))
+}
+
+/// The operator needs so long for its answers that the API server may soon give up.
+fn slow(
+    world: &World,
+    operator: &Operator,
+    latencies: &Latencies,
+    view: &WebhookView,
+    is_open: bool,
+) -> Option<Detection> {
+    let (namespace, _) = view.service.split_once('/')?;
+    let is_own = operator.view.as_ref().is_some_and(|own| own.namespace == namespace);
+    let calls = latencies.recent(&view.path);
+    let timeout = if view.timeout > Span::ZERO { view.timeout } else { DEFAULT_TIMEOUT };
+    let part = if is_open { OF_TIMEOUT / 2.0 } else { OF_TIMEOUT };
+    let needed = if is_open { 1 } else { ENOUGH_CALLS };
+    if !is_own || calls.count < needed || calls.mean() < timeout.seconds() * part {
+        return None;
+    }
+
+    let evidence = || {
+        Evidence::new()
+            .with("mean", Value::Span(Span::of_seconds(calls.mean())))
+            .with("timeout", Value::Span(timeout))
+            .with("calls", Value::count(calls.count))
+            .with("window", Value::Span(WINDOW))
+            .text("service", view.service.as_str())
+            .text("configuration", view.configuration.as_str())
+    };
+    let code = FindingCode::WebhookSlow;
+    let detection = Detection::new(world.now, code, world.now, world.now, evidence);
+    Some(detection.aside_if(true).harmless_if(!view.fails_closed))
+}

@@ -1,0 +1,152 @@
+//! The webhooks that are registered for the operator's kinds and for Pods, and the endpoints of their
+//! Services.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{FindingCode, Subject};
+use crate::model::findings::detection::Detection;
+use crate::model::machinery::hazards;
+use crate::model::machinery::latencies::Latencies;
+use crate::model::machinery::reports::Report;
+use crate::model::operator::Operator;
+use crate::model::world::World;
+use crate::observation::{
+    CallFailure, CalledWebhook, EndpointsView, FailedCall, MAX_WEBHOOKS, WebhookKind, WebhookRule,
+    WebhookView,
+};
+use crate::time::Timestamp;
+
+/// The registered webhooks.
+#[derive(Debug, Default)]
+pub(super) struct Registrations {
+    webhooks: BTreeMap<WebhookKind, Vec<Registration>>,
+    /// Since when no endpoint of a Service has been ready; `None` if one is. Nothing is known about the
+    /// Services that are missing here.
+    unready_since: BTreeMap<String, Option<Timestamp>>,
+}
+
+/// A registered webhook.
+#[derive(Debug)]
+pub(super) struct Registration {
+    pub(super) view: WebhookView,
+    /// Since when the configuration has named the present authorities.
+    pub(super) ca_since: Timestamp,
+}
+
+impl Registrations {
+    pub(super) fn is_empty(&self) -> bool {
+        self.webhooks.values().all(Vec::is_empty)
+    }
+
+    /// Takes all webhooks of one kind.
+    pub(super) fn note_webhooks(
+        &mut self,
+        now: Timestamp,
+        kind: WebhookKind,
+        webhooks: Vec<WebhookView>,
+    ) {
+        let known = self.webhooks.remove(&kind).unwrap_or_default();
+        let ca_since = |view: &WebhookView| {
+            let same = known.iter().find(|it| {
+                let WebhookView { configuration, name, ca, .. } = &it.view;
+                (configuration, name, ca) == (&view.configuration, &view.name, &view.ca)
+            });
+            same.map_or(now, |known| known.ca_since)
+        };
+
+        let webhooks = webhooks.into_iter().take(MAX_WEBHOOKS);
+        let webhooks = webhooks.map(|view| Registration { ca_since: ca_since(&view), view });
+        self.webhooks.insert(kind, webhooks.collect());
+    }
+
+    /// Takes the endpoints of all Services of webhooks.
+    pub(super) fn note_endpoints(&mut self, now: Timestamp, endpoints: Vec<EndpointsView>) {
+        let known = std::mem::take(&mut self.unready_since);
+        let endpoints = endpoints.into_iter().take(MAX_WEBHOOKS);
+        let endpoints = endpoints.map(|EndpointsView { service, ready }| {
+            let since = known.get(&service).copied().flatten().unwrap_or(now);
+            (service, (ready == 0).then_some(since))
+        });
+        self.unready_since = endpoints.collect();
+    }
+
+    /// Returns the webhooks without which the API server refuses writes, and whose Services have no
+    /// endpoint that is ready.
+    pub(super) fn without_endpoints(&self, world: &World) -> BTreeMap<CalledWebhook, Report> {
+        let closed = self.covering(world).filter(|it| it.view.fails_closed);
+        let unready = closed.filter_map(|Registration { view, .. }| {
+            let since = (*self.unready_since.get(&view.service)?)?;
+            let webhook = CalledWebhook::Admission(view.name.clone());
+            let (service, cause) = (view.service.clone(), CallFailure::NoEndpoints);
+            let call = FailedCall { webhook: webhook.clone(), service, cause };
+            Some((webhook, Report { call, since }))
+        });
+        unready.collect()
+    }
+
+    /// Returns the kinds whose objects the API server shows to a webhook before it stores them.
+    pub(super) fn covered_kinds(&self, world: &World, name: &str) -> Vec<Subject> {
+        let rules: Vec<&WebhookRule> = self
+            .all()
+            .filter(|it| it.view.name == name && it.view.fails_closed)
+            .flat_map(|it| &it.view.rules)
+            .collect();
+        let is_covered =
+            |group: &str, resource: &str| rules.iter().any(|rule| rule.covers(group, resource));
+
+        let kinds = world.kinds.iter().filter(|kind| world.served_groups.contains(&kind.group));
+        let covered = kinds.filter(|kind| is_covered(&kind.group, &kind.resource));
+        covered
+            .map(|kind| Subject::Kind {
+                group: kind.group.to_string(),
+                kind: kind.kind.to_string(),
+            })
+            .collect()
+    }
+
+    /// Returns the problems of all webhooks that cover the operator's kinds or Pods. The same problem
+    /// of several configurations is one.
+    pub(super) fn detections(
+        &self,
+        world: &World,
+        operator: &Operator,
+        latencies: &Latencies,
+        open: &BTreeSet<(FindingCode, Subject)>,
+    ) -> BTreeMap<(FindingCode, Subject), Detection> {
+        let mut detections = BTreeMap::new();
+        for registration in self.covering(world) {
+            let subject = Subject::Webhook { name: registration.view.name.clone() };
+            let slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
+            for detection in hazards::detect(world, operator, latencies, registration, slow) {
+                detections.entry((detection.code, subject.clone())).or_insert(detection);
+            }
+        }
+
+        detections
+    }
+
+    /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
+    pub(super) fn clock_stepped(&mut self, by_ms: i64) {
+        let registrations = self.webhooks.values_mut().flatten().map(|it| &mut it.ca_since);
+        let endpoints = self.unready_since.values_mut().flatten();
+        registrations.chain(endpoints).for_each(|at| *at = at.shifted(by_ms));
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Registration> {
+        self.webhooks.values().flatten()
+    }
+
+    /// Returns the webhooks that cover a kind of the operator, or Pods. Those who look once at a dump
+    /// look at all of it.
+    fn covering(&self, world: &World) -> impl Iterator<Item = &Registration> {
+        self.all().filter(|it| {
+            let covers_kind = |rule: &WebhookRule| {
+                let is_served =
+                    |group: &String| group == "*" || world.served_groups.contains(group.as_str());
+                rule.groups.iter().any(is_served)
+            };
+            world.looks_once
+                || it.view.rules.iter().any(|rule| covers_kind(rule) || rule.covers("", "pods"))
+        })
+    }
+}
