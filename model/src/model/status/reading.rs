@@ -539,7 +539,10 @@ fn converged_or_finished(
 ) -> Signal {
     let done =
         signal.verdict == Verdict::Finished || signal.text.to_ascii_lowercase().contains("succe");
-    let complete = signal.reason == Reason::Complete && signal.verdict == Verdict::Finished;
+    // Of an object that goes on, such as one in the phase `Running`, only the installation is complete.
+    let goes_on = words::Words::of(phases::own_phase(status)).sense() == Some(senses::Sense::Good);
+    let complete =
+        signal.reason == Reason::Complete && signal.verdict == Verdict::Finished && !goes_on;
     let ran = completion::ended(status) || profile.runs_to_completion || runs || complete;
 
     Signal { verdict: if done && ran { Verdict::Finished } else { Verdict::Converged }, ..signal }

@@ -2,9 +2,9 @@
 
 use crate::model::status::reading::Verdict;
 use crate::model::status::reading::facts::Status;
-use crate::model::status::reading::phases;
+use crate::model::status::reading::{parts, phases};
 use crate::model::status::reading::polarity::Polarity;
-use crate::model::status::reading::reasons::{false_signal, sense};
+use crate::model::status::reading::reasons::sense;
 use crate::model::status::reading::roles::{self, ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::Signal;
@@ -28,9 +28,6 @@ const OWN_KEYS: &[&str] = &[
     "common",
     "overall",
 ];
-
-/// Keys of the status that hold the clusters of which an object consists.
-const MEMBERS: &[&str] = &["clusters", "datacenters", "members", "regions", "shards", "zones"];
 
 /// Status lists of the Gateway API, of OpenShift routes and of the Prometheus Operator whose entries
 /// have conditions about the object. These conditions count even if `.status.conditions` exists.
@@ -71,26 +68,37 @@ pub(super) fn read(status: &Status<'_>, kind: &str) -> Option<ConditionsReading>
         });
 
     match combined {
-        // Without a summary of its own, an object is no better than the clusters that it consists of.
+        // Without a summary of its own, an object is no better than the parts that it consists of.
         Some(reading) if reading.signal.is_good() && !reading.summarized => {
-            let signal = member_not_ready(status, kind).unwrap_or(reading.signal);
+            let signal = part_not_ready(status, kind).unwrap_or(reading.signal);
             Some(ConditionsReading { signal, ..reading })
         }
+        None => part_not_ready(status, kind).map(|signal| ConditionsReading {
+            signal,
+            summarized: false,
+            minimal: false,
+            dated: false,
+        }),
         combined => combined,
     }
 }
 
-/// Returns the signal of a member, such as `datacenters.dc1`, that says that it is not ready.
-fn member_not_ready(status: &Status<'_>, kind: &str) -> Option<Signal> {
-    let is_of_member = |condition: &&Condition| {
-        let words = Words::of(condition.at.split(['.', '[']).next().unwrap_or_default());
-        condition.r#type == "Ready"
-            && condition.status == False
-            && words.len() == 1
-            && MEMBERS.contains(&words.last())
+/// Returns the worst signal of a part, such as `datacenters.dc1` or `zones[0]`, that is not as it should
+/// be.
+fn part_not_ready(status: &Status<'_>, kind: &str) -> Option<Signal> {
+    let is_of_part = |at: &&str| {
+        let (first, rest) = at.split_at(at.find(['.', '[']).unwrap_or(at.len()));
+        let words = Words::of(first);
+        let is_read = PART_LISTS.contains(&first);
+        !is_read && !rest.is_empty() && words.len() == 1 && parts::is_list_of_parts(&words)
     };
-    let not_ready = status.conditions.iter().find(is_of_member)?;
-    Some(false_signal(not_ready, kind)).filter(|signal| signal.verdict != Verdict::Suspended)
+    let mut places: Vec<&str> = status.conditions.iter().map(|it| it.at.as_str()).collect();
+    places.dedup();
+
+    let readings = places.into_iter().filter(is_of_part);
+    let signals = readings.filter_map(|at| Some(read_place(status, kind, at)?.signal));
+    let bad = |signal: &Signal| matches!(signal.verdict, Verdict::Failed | Verdict::Progressing);
+    signals.filter(bad).reduce(Signal::worse)
 }
 
 /// Returns whether any condition of the object is false with a reason that names a failure.

@@ -18,6 +18,7 @@ const PARTS: &[&str] = &[
     "cluster",
     "component",
     "connection",
+    "datacenter",
     "destination",
     "domain",
     "endpoint",
@@ -162,6 +163,12 @@ fn wrappers(fact: &StatusFact<'_>) -> usize {
 fn is_phase_of_listed_part(fact: &StatusFact<'_>) -> bool {
     let list = fact.path.rsplit('.').nth(1).and_then(|key| key.split_once('['));
     list.is_some_and(|(name, _)| names_part(&Words::of(name)))
+}
+
+/// Returns whether a key of the status names the parts of an object, but not its Pods or the nodes on
+/// which these run, which come and go.
+pub(super) fn is_list_of_parts(words: &Words) -> bool {
+    names_part(words) && !words.has("pods") && !words.has("nodes")
 }
 
 fn names_part(words: &Words) -> bool {

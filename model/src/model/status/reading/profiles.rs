@@ -124,6 +124,13 @@ const FLINK: Profile = Profile {
     ..ORDINARY
 };
 
+/// A workflow that waits until a person resumes it (kubevela/workflow: api/v1alpha1/types.go and
+/// condition/types.go).
+const KUBEVELA: Profile = Profile {
+    phases: &[("workflowSuspending", Sense::Paused), ("suspending", Sense::Paused)],
+    ..ORDINARY
+};
+
 /// A scan that is done has done its work, whatever it found (ComplianceAsCode/compliance-operator:
 /// pkg/apis/compliance/v1alpha1).
 const SCAN: Profile = Profile {
@@ -179,6 +186,7 @@ const TABLE: &[ProfileRow] = &[
     ProfileRow { group: "flink.apache.org", kind: "", profile: FLINK },
     ProfileRow { group: "compliance.openshift.io", kind: "ComplianceScan", profile: SCAN },
     ProfileRow { group: "compliance.openshift.io", kind: "ComplianceSuite", profile: SCAN },
+    ProfileRow { group: "core.oam.dev", kind: "", profile: KUBEVELA },
     ProfileRow { group: "flagger.app", kind: "Canary", profile: CANARY },
     ProfileRow { group: "ray.io", kind: "RayJob", profile: RAY_JOB },
     ProfileRow { group: "app.terraform.io", kind: "Workspace", profile: WORKSPACE },

@@ -314,10 +314,9 @@ impl<'k> ConditionsByRole<'k> {
             True if is_work_done(condition) => {
                 keep_worse(&mut self.work_done, new(Verdict::Converged, Reason::InMotion));
             }
-            True if may_be_steady(condition)
-                || is_bare_wait(condition)
-                || reasons::wants_change(&condition.r#type) =>
-            {
+            // A person may have to start the change, so nothing need be in progress.
+            True if reasons::wants_change(&condition.r#type) => {}
+            True if may_be_steady(condition) || is_bare_wait(condition) => {
                 keep_worse(&mut self.running, new(Verdict::Progressing, Reason::InMotion));
             }
             // A Deployment stays `Progressing` after its rollout. Only the reason or the message
