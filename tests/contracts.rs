@@ -601,7 +601,8 @@ fn the_namespaced_reader_rights_are_a_role_that_covers_the_same_kinds() {
 
     let left_out: Vec<String> =
         all.0.iter().filter(|rule| !namespaced.0.contains(rule)).map(Value::to_string).collect();
-    let of_cluster = ["customresourcedefinitions", "namespaces", "/metrics"];
+    let of_cluster =
+        ["customresourcedefinitions", "webhookconfigurations", "namespaces", "/metrics"];
     assert_eq!(left_out.len(), of_cluster.len(), "{left_out:?}");
     assert!(
         left_out.iter().zip(of_cluster).all(|(rule, word)| rule.contains(word)),

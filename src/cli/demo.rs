@@ -8,7 +8,7 @@ use loopwatch_model::finding::FindingEvent;
 
 use super::play::paced::{OnEvent, Paced, speed};
 use super::play::{self, Played, Shown};
-use super::{SUCCESS, timeline};
+use super::{SUCCESS, check, timeline};
 use crate::config::ServeFlags;
 use crate::export::presentation::report::OutputFormat;
 use crate::recording::{Recording, ending_at};
@@ -27,6 +27,9 @@ pub(super) struct DemoArgs {
     /// Print the report and exit, instead of playing the incident on the page
     #[arg(long)]
     once: bool,
+    /// With --once: output format: table, json, yaml or markdown
+    #[arg(long, short, value_name = "FORMAT", default_value = "table", requires = "once", value_parser = check::format)]
+    output: OutputFormat,
     /// Play the incident at N times its original speed, at which it takes three hours
     #[arg(long, value_name = "N", default_value_t = SPEED, value_parser = speed, conflicts_with = "once")]
     speed: f64,
@@ -61,11 +64,13 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     }
 
     let played = play::play("the embedded incident", recording, settings, None, None)?;
-    super::print(&timeline::text(&played.timeline, true))?;
+    if !args.output.is_for_programs() {
+        super::print(&timeline::text(&played.timeline, true))?;
+    }
 
-    let Played { model, input, .. } = &played;
-    Shown { model, input, timeline: None, all: false, offers_all: false }
-        .print(OutputFormat::Table)?;
+    let Played { model, input, timeline } = &played;
+    Shown { model, input, timeline: Some(timeline), all: false, offers_all: false }
+        .print(args.output)?;
     Ok(SUCCESS)
 }
 

@@ -11,6 +11,7 @@ mod tasks; // the running ones
 mod launcher; // what all of them need
 mod kinds; // watches of objects
 mod optional; // watches that need optional permissions
+mod webhooks; // watches of webhooks and their endpoints
 mod events; // watches of Kubernetes Events
 mod operator; // sources about the operator itself
 mod probes; // probes of the model

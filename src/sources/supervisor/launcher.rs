@@ -6,7 +6,7 @@ use super::jobs::Job;
 use super::options::SourceOptions;
 use super::tasks::Tasks;
 use crate::sources::api_server::{
-    Cluster, SharedWatchState, SyncReporter, WatchSink, WatchTarget, Watcher,
+    Cluster, Selection, SharedWatchState, SyncReporter, WatchSink, WatchTarget, Watcher,
 };
 use crate::sources::feed::Feed;
 
@@ -54,6 +54,12 @@ impl Launcher {
     /// Starts another task.
     pub(super) fn spawn(&mut self, job: &Job, task: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(job.clone(), task);
+    }
+
+    /// The namespace of the operator. An administrator who watches every kind has none.
+    pub(super) fn operator_namespace(&self) -> Option<&str> {
+        let is_all = self.options.discovery.select == Selection::EveryKindWithStatus;
+        (!is_all).then(|| self.cluster.namespace())
     }
 
     /// The number of started jobs that count towards `--max-watches`.

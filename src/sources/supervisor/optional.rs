@@ -1,11 +1,10 @@
-//! Watches that need optional permissions: definitions, leases, webhooks and namespaces. Each poll starts
+//! Watches that need optional permissions: definitions, leases and namespaces. Each poll starts
 //! those that the account may read now, and stops the others.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use loopwatch_model::observation::{Observation, SourceId, WebhookKind};
+use loopwatch_model::observation::{Observation, SourceId};
 use tokio::sync::Notify;
 
 use super::jobs::Job;
@@ -13,18 +12,13 @@ use super::launcher::Launcher;
 use super::options::LeaseSelection;
 use crate::net::Failure;
 use crate::sources::api_server::{
-    DefinitionSink, Definitions, Discovery, EndpointSink, LeaseSink, NamespaceSink, Selection,
-    Terminating, WebhookServices, WebhookSink,
+    DefinitionSink, Definitions, Discovery, LeaseSink, NamespaceSink, Terminating,
 };
 use crate::sources::feed::Closed;
 
 /// The state of the optional watches.
 pub(super) struct OptionalWatches {
     definitions: Definitions,
-    /// The Services of webhooks.
-    pub(super) webhook_services: WebhookServices,
-    /// Those whose endpoints loopwatch watches.
-    followed_services: BTreeSet<String>,
     /// Notified when the list of namespaces is complete.
     namespaces_listed: Arc<Notify>,
     /// The namespaces that are being deleted.
@@ -38,8 +32,6 @@ pub(super) struct OptionalWatches {
 
 /// Time to wait for definitions, which show the kinds with a status.
 const DEFINITIONS_WITHIN: Duration = Duration::from_secs(15);
-/// Time to wait for webhooks, if they are read only once: their Services tell which endpoints to read.
-const WEBHOOKS_WITHIN: Duration = Duration::from_secs(5);
 /// Time to wait for the annotations of namespaces.
 const NAMESPACES_WITHIN: Duration = Duration::from_secs(5);
 
@@ -47,8 +39,6 @@ impl OptionalWatches {
     pub(super) fn new(definitions: Definitions) -> Self {
         Self {
             definitions,
-            webhook_services: WebhookServices::default(),
-            followed_services: BTreeSet::new(),
             namespaces_listed: Arc::default(),
             terminating: Terminating::default(),
             may_watch_namespaces: None,
@@ -70,16 +60,13 @@ impl OptionalWatches {
 
         match reviewed {
             Ok(may_watch_namespaces) => {
-                if let Err(failure) = self.follow_endpoints(discovery, launcher).await? {
-                    return Ok(Err(failure));
-                }
                 self.follow_namespaces(may_watch_namespaces, launcher).await.map(Ok)
             }
             Err(failure) => Ok(Err(failure)),
         }
     }
 
-    /// Reviews definitions, leases and webhooks. Returns whether the account may watch namespaces.
+    /// Reviews definitions and leases. Returns whether the account may watch namespaces.
     async fn review_all(
         &mut self,
         discovery: &mut Discovery,
@@ -88,7 +75,6 @@ impl OptionalWatches {
         discovery.review().await?;
         self.review_definitions(discovery, launcher).await?;
         self.review_leases(discovery, launcher).await?;
-        self.review_webhooks(discovery, launcher).await?;
         discovery.may_watch(NamespaceSink::GROUP, NamespaceSink::RESOURCE, "").await
     }
 
@@ -140,70 +126,6 @@ impl OptionalWatches {
         Ok(())
     }
 
-    async fn review_webhooks(
-        &mut self,
-        discovery: &mut Discovery,
-        launcher: &mut Launcher,
-    ) -> Result<(), Failure> {
-        if operator_namespace(launcher).is_none() {
-            return Ok(());
-        }
-
-        for kind in WebhookKind::ALL {
-            let may = discovery.may_watch(WebhookSink::GROUP, kind.resource(), "").await?;
-            let job = Job::Webhooks(kind);
-            if !may && launcher.tasks.has(&job) {
-                launcher.tasks.stop(&job).await;
-                self.webhook_services.forget(kind);
-                self.stopped.push(Observation::WebhooksListed { kind, webhooks: Vec::new() });
-                self.stopped.push(off(&job, "the configurations of webhooks"));
-            } else if may && !launcher.tasks.has(&job) {
-                self.start_webhooks(kind, launcher);
-                if launcher.options.discovery.once {
-                    let _ = tokio::time::timeout(WEBHOOKS_WITHIN, self.webhooks_known(kind)).await;
-                }
-            }
-        }
-
-        Ok(())
-    }
-
-    async fn webhooks_known(&self, kind: WebhookKind) {
-        while !self.webhook_services.are_known(kind) {
-            self.webhook_services.changed.notified().await;
-        }
-    }
-
-    /// Watches the endpoints of the Services of webhooks, as far as the account may read them.
-    pub(super) async fn follow_endpoints(
-        &mut self,
-        discovery: &mut Discovery,
-        launcher: &mut Launcher,
-    ) -> Result<Result<(), Failure>, Closed> {
-        let Some(namespace) = operator_namespace(launcher) else { return Ok(Ok(())) };
-        let mut services = self.webhook_services.names();
-        if !services.is_empty() {
-            let (group, resource) = (EndpointSink::GROUP, EndpointSink::RESOURCE);
-            match discovery.may_watch(group, resource, &namespace).await {
-                Ok(true) => {}
-                Ok(false) => services.clear(),
-                Err(failure) => return Ok(Err(failure)),
-            }
-        }
-
-        if services != self.followed_services {
-            launcher.tasks.stop(&Job::Endpoints).await;
-            self.followed_services = services;
-            if self.followed_services.is_empty() {
-                launcher.feed.send(Observation::EndpointsListed(Vec::new())).await?;
-            } else {
-                self.start_endpoints(launcher);
-            }
-        }
-
-        Ok(Ok(()))
-    }
-
     /// Watches the annotations of namespaces if the account may, and reports the source as off if
     /// it may not.
     async fn follow_namespaces(
@@ -244,21 +166,6 @@ impl OptionalWatches {
         }
     }
 
-    pub(super) fn start_webhooks(&self, kind: WebhookKind, launcher: &mut Launcher) {
-        if let Some(namespace) = operator_namespace(launcher) {
-            let sink = WebhookSink::new(kind, namespace, self.webhook_services.clone());
-            launcher.watch(&Job::Webhooks(kind), WebhookSink::target(kind), sink);
-        }
-    }
-
-    pub(super) fn start_endpoints(&self, launcher: &mut Launcher) {
-        let services = &self.followed_services;
-        if let Some(namespace) = operator_namespace(launcher).filter(|_| !services.is_empty()) {
-            let target = EndpointSink::target(&namespace, services);
-            launcher.watch(&Job::Endpoints, target, EndpointSink::new(&namespace, services));
-        }
-    }
-
     pub(super) fn start_namespaces(&self, launcher: &mut Launcher) {
         let (listed, team_label) =
             (Arc::clone(&self.namespaces_listed), launcher.options.team_label.clone());
@@ -277,19 +184,13 @@ impl OptionalWatches {
 fn lease_namespace(launcher: &Launcher) -> Option<String> {
     match &launcher.options.lease {
         LeaseSelection::Off => None,
-        LeaseSelection::OwnNamespace => operator_namespace(launcher),
+        LeaseSelection::OwnNamespace => launcher.operator_namespace().map(str::to_owned),
     }
-}
-
-/// The namespace of the operator. An administrator who watches every kind has none.
-fn operator_namespace(launcher: &Launcher) -> Option<String> {
-    let is_all = launcher.options.discovery.select == Selection::EveryKindWithStatus;
-    (!is_all).then(|| launcher.cluster.namespace().to_owned())
 }
 
 /// Reports that the source of a job is off, because the account may no longer watch these objects.
 /// Otherwise, the refusal would remain the source's last report.
-fn off(job: &Job, objects: &str) -> Observation {
+pub(super) fn off(job: &Job, objects: &str) -> Observation {
     Observation::SourceOff {
         source: job.source(),
         reason: format!("the account may no longer list and watch {objects}"),

@@ -18,6 +18,7 @@ use super::options::SourceOptions;
 use super::polls::{DiscoveryReport, Polls};
 use super::probes::ProbeReceivers;
 use super::tasks::TaskEvent;
+use super::webhooks::FollowedWebhooks;
 use crate::net::Failure;
 use crate::sources::api_server::{Cluster, Definitions, Discovered, Discovery, InitialSync};
 use crate::sources::feed::{Closed, Feed};
@@ -30,6 +31,7 @@ pub(super) struct Running {
     polls: Polls,
     kinds: WatchedKinds,
     optional: OptionalWatches,
+    webhooks: FollowedWebhooks,
     events: FollowedEvents,
     operator: OperatorSources,
     probes: ProbeReceivers,
@@ -64,6 +66,7 @@ impl Running {
             kinds: WatchedKinds::new(sync),
             optional: OptionalWatches::new(definitions.clone()),
             definitions,
+            webhooks: FollowedWebhooks::default(),
             events: FollowedEvents::default(),
             operator: OperatorSources::default(),
             probes,
@@ -120,7 +123,7 @@ impl Running {
         let far = Instant::now() + Duration::from_secs(86_400);
         let mut check = tokio::time::interval_at(Instant::now() + CHECK_EVERY, CHECK_EVERY);
         let new_primaries = self.kinds.new_primaries.clone();
-        let webhook_services = self.optional.webhook_services.clone();
+        let webhook_services = self.webhooks.services.clone();
 
         loop {
             let checks = until.is_some() && !self.definitions.are_known();
@@ -133,8 +136,8 @@ impl Running {
                 () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
                 () = webhook_services.changed.notified() => {
                     // If a failure persists, the next poll reports it.
-                    let Self { optional, discovery, launcher, .. } = self;
-                    let _ = optional.follow_endpoints(discovery, launcher).await?;
+                    let Self { webhooks, discovery, launcher, .. } = self;
+                    let _ = webhooks.follow_endpoints(discovery, launcher).await?;
                 }
                 // Ignores a failure: if it persists, the next poll reports it.
                 _ = check.tick(), if checks => if self.discovery.is_outdated().await == Ok(true) {
@@ -162,8 +165,8 @@ impl Running {
             Job::Definitions => self.optional.start_definitions(launcher),
             Job::Lease => self.optional.start_leases(launcher),
             Job::Namespaces => self.optional.start_namespaces(launcher),
-            Job::Webhooks(kind) => self.optional.start_webhooks(*kind, launcher),
-            Job::Endpoints => self.optional.start_endpoints(launcher),
+            Job::Webhooks(kind) => self.webhooks.start(*kind, launcher),
+            Job::Endpoints => self.webhooks.start_endpoints(launcher),
             Job::Terminating => self.optional.start_terminating(launcher),
             Job::Events(watch) => self.events.start(watch, launcher),
             Job::Pods => self.operator.start_pods(launcher),
@@ -215,15 +218,23 @@ impl Running {
         Ok(self.polls.interval(often, self.discovery.is_behind()))
     }
 
-    /// Polls discovery, after the sources that it needs.
+    /// Polls discovery, after the sources that it needs, and follows the webhooks if the API server
+    /// serves them.
     async fn find(&mut self) -> Result<Result<Discovered, Failure>, Closed> {
-        let Self { optional, discovery, launcher, .. } = self;
+        let Self { optional, webhooks, discovery, launcher, .. } = self;
         if let Err(failure) = optional.review(discovery, launcher).await? {
             return Ok(Err(failure));
         }
 
         self.operator.follow_pods(launcher).await;
-        Ok(self.discovery.poll().await)
+        let found = discovery.poll().await;
+        if found.is_ok()
+            && let Err(failure) = webhooks.follow(discovery, launcher).await?
+        {
+            return Ok(Err(failure));
+        }
+
+        Ok(found)
     }
 
     /// Applies a result of discovery, with the child kinds that samples show.

@@ -2,13 +2,13 @@
 
 use crate::model::status::reading::Verdict;
 use crate::model::status::reading::facts::Status;
-use crate::model::status::reading::{parts, phases};
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::sense;
 use crate::model::status::reading::roles::{self, ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::Signal;
 use crate::model::status::reading::words::Words;
+use crate::model::status::reading::{parts, phases};
 use crate::observation::ConditionStatus::{False, True, Unknown};
 use crate::observation::{Condition, ObjectView};
 
