@@ -144,8 +144,8 @@ pub enum Observation {
         /// The webhooks, at most [`MAX_WEBHOOKS`].
         webhooks: Vec<WebhookView>,
     },
-    /// The endpoints of the Services of webhooks. Replaces the earlier list. Nothing is known about the
-    /// endpoints of other Services.
+    /// The endpoints of the Services of webhooks, as far as they have EndpointSlices. Replaces the earlier
+    /// list. Nothing is known about the endpoints of other Services.
     EndpointsListed(Vec<EndpointsView>),
     /// All namespaces with annotations for loopwatch, and those that are being deleted. Replaces
     /// the earlier list.

@@ -60,6 +60,7 @@ mod table;
 mod traces;
 mod tuning;
 mod turns;
+mod webhooks;
 mod workloads;
 mod owners;
 mod what_if;
@@ -132,6 +133,7 @@ fn trials() -> Vec<Trial> {
         traces::trials(),
         turns::trials(),
         crossing::trials(),
+        webhooks::trials(),
         install::trials(),
         pods::trials(),
         port::trials(),

@@ -60,6 +60,15 @@ pub const CLIENT_KEY: &str = "\
     MIGHAgEAMBMGByqGSM49AgEGCCqGSM49AwEHBG0wawIBAQQgPDjz2kOWzyESJOtDW3K82Qjn+gK4ZaSP2YJz0PSnqNGhRANCAAQIk\
     HJBFjSCDFV7Qci4S45L3Jc3/RRY93BzV480O2ctpw27zwAwrTX0FeXR5c4I8k3xBVgrb0RgUM3oePgo3nwF";
 
+/// An authority whose certificate has expired, in 2021.
+pub const EXPIRED_AUTHORITY: &str = "\
+    MIIBeDCCAR+gAwIBAgIUNJ+I5jyElb7dBUXHjqGBfvi4rHkwCgYIKoZIzj0EAwIwEjEQMA4GA1UEAwwHZXhwaXJlZDAeFw0yMDAxM\
+    DEwMDAwMDBaFw0yMTAxMDEwMDAwMDBaMBIxEDAOBgNVBAMMB2V4cGlyZWQwWTATBgcqhkjOPQIBBggqhkjOPQMBBwNCAAQHJ/1xe/\
+    TLopUuwAvCd2uQkYE/Wg0sJpjSvDnVPh6VwB507nyV48MS/9VrBuxzxJib2B7lzQOL68Rd0Wfheonbo1MwUTAdBgNVHQ4EFgQUgv6\
+    NHrRnGz/pYWjAcIA9gNWOGIUwHwYDVR0jBBgwFoAUgv6NHrRnGz/pYWjAcIA9gNWOGIUwDwYDVR0TAQH/BAUwAwEB/zAKBggqhkjO\
+    PQQDAgNHADBEAiB8fFoKgrb6TIumcKQZ/dxc3LlAePftNONwZ4/iMpWZ8wIgTlBuYWzLNzO7VHUvMUQ3zNv45MOrfltsQQNO1aULo\
+    sA=";
+
 /// One of these certificates or keys in PEM.
 pub fn pem(text: &str) -> String {
     let label = match [KEY, OTHER_KEY, CLIENT_KEY].contains(&text) {

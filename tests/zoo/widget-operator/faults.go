@@ -69,6 +69,7 @@ var catalog = []faultKind{
 	{Name: "HeapWave", OfProcess: true, Effect: "the memory of the process rises and falls once in each period; no leak", Params: map[string]string{"size": "64Mi", "period": "1m"}},
 	{Name: "FileDescriptorLeak", OfProcess: true, Effect: "the process opens one file in each period, and does not close it", Params: map[string]string{"period": "100ms"}},
 	{Name: "OutOfMemory", OfProcess: true, Effect: "the process allocates memory of a size within a delay, and then ends with SIGKILL, as the kernel ends it at its limit", Params: map[string]string{"size": "256Mi", "delay": "2s"}},
+	{Name: "WebhookSlow", OfProcess: true, Effect: "the admission webhook answers after a delay", Params: map[string]string{"delay": "6s"}},
 	{Name: "LeaderFlapping", OfProcess: true, Effect: "the leader releases its Lease in each period and takes it again; if a standby is faster, the former leader ends after the deadline for renewals", Params: map[string]string{"period": "5s"}},
 }
 

@@ -14,6 +14,7 @@
 //	leader.go      the Lease, and the fault that releases it
 //	faults.go      all faults, and those that are on
 //	faulthttp.go   the HTTP server that switches faults
+//	validating.go  the admission webhook, and its certificate
 //	loop.go        the faults of the loop: reconciles that block, fail, panic or leak
 //	process.go     the faults of the process: its memory, its file descriptors and its end
 package main
@@ -41,6 +42,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/webhook"
 )
 
 type config struct {
@@ -51,6 +53,11 @@ type config struct {
 
 	// faults are on from the start.
 	faults []fault
+
+	// webhookPort is that of the admission webhook, 0 for none.
+	webhookPort    int
+	webhookCertDir string
+	webhookHost    string
 
 	namespaces              string
 	leaderElect             bool
@@ -77,6 +84,9 @@ func parse() config {
 	flag.StringVar(&c.pprofAddress, "pprof-bind-address", "", "Where /debug/pprof is served, empty for nowhere.")
 	flag.StringVar(&c.faultAddress, "fault-listen", "", "Loopback address where faults are switched on and off, empty for nowhere.")
 	flag.Func("fault", "A fault that is on from the start, for example Crash?kind=Widget&name=one; may be repeated.", c.addFault)
+	flag.IntVar(&c.webhookPort, "webhook-port", 0, "Loopback port of the admission webhook, which accepts each object, 0 for none.")
+	flag.StringVar(&c.webhookCertDir, "webhook-cert-dir", "", "Folder of tls.crt and tls.key of the webhook; the operator creates them.")
+	flag.StringVar(&c.webhookHost, "webhook-host", "", "Name of the webhook's Service in its certificate: SERVICE.NAMESPACE.svc.")
 	flag.StringVar(&c.podName, "pod-name", os.Getenv("POD_NAME"), "Name of the Pod, for the Lease; by default $POD_NAME, else the name of the host.")
 	flag.StringVar(&c.namespaces, "namespace", "", "The only namespaces to work in, separated by commas; empty for all.")
 	flag.BoolVar(&c.leaderElect, "leader-elect", false, "Reconcile only while holding the Lease.")
@@ -150,9 +160,14 @@ func run(c config) error {
 		return fmt.Errorf("failed to set up the Lease: %w", err)
 	}
 	renew, retry := c.renewDeadline(), c.leaseDuration/7
+	webhooks, err := c.webhookServer()
+	if err != nil {
+		return fmt.Errorf("failed to create the certificate of the webhook: %w", err)
+	}
 	mgr, err := ctrl.NewManager(restConfig, ctrl.Options{
 		Scheme:                              clientgoscheme.Scheme,
 		Metrics:                             c.metrics(),
+		WebhookServer:                       webhooks,
 		HealthProbeBindAddress:              c.healthAddress,
 		PprofBindAddress:                    c.pprofAddress,
 		LeaderElection:                      c.leaderElect,
@@ -186,6 +201,9 @@ func run(c config) error {
 	for _, f := range c.faults {
 		f.Since = time.Now().UTC()
 		faults.put(f)
+	}
+	if c.webhookPort > 0 {
+		mgr.GetWebhookServer().Register("/validate", &webhook.Admission{Handler: &validator{faults: faults}})
 	}
 	writer := client.WithFieldOwner(mgr.GetClient(), c.fieldManager)
 	var reconcilers []*reconciler

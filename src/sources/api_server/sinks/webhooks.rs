@@ -43,7 +43,7 @@ pub(crate) struct WebhookSink {
 
 /// Turns events about the EndpointSlices of some Services into observations.
 pub(crate) struct EndpointSink {
-    /// The ready endpoints by Service.
+    /// The ready endpoints of each slice, by Service.
     services: BTreeMap<String, BTreeMap<String, u32>>,
     /// The slices of the list in progress.
     listed: BTreeSet<String>,
@@ -197,8 +197,9 @@ impl EndpointSink {
         }
     }
 
-    /// Reports all endpoints if they have changed. Nothing is certain after a list that had to skip a
-    /// slice.
+    /// Reports all endpoints if they have changed. Kubernetes creates a slice for each Service that selects
+    /// Pods, even if there are none, so nothing is known about a Service without one: its name may stand for
+    /// another host. Nothing is certain after a list that had to skip a slice.
     fn report(&mut self, out: &mut Vec<Observation>) {
         let view = |(service, slices): (&String, &BTreeMap<String, u32>)| {
             let ready = slices.values().fold(0_u32, |sum, ready| sum.saturating_add(*ready));
@@ -206,7 +207,9 @@ impl EndpointSink {
         };
         let views: Vec<EndpointsView> = match self.is_incomplete {
             true => Vec::new(),
-            false => self.services.iter().map(view).collect(),
+            false => {
+                self.services.iter().filter(|(_, slices)| !slices.is_empty()).map(view).collect()
+            }
         };
 
         if self.reported.as_ref() != Some(&views) {
@@ -349,14 +352,18 @@ mod tests {
         sink.listed(&slice("x-1", "x", true), &mut out).expect("a slice");
         sink.ended(1, "8", &mut out);
         let service = |name: &str, ready| (format!("op/{name}"), ready);
-        assert_eq!(endpoints(&mut out), [service("a", 2), service("b", 0)]);
+        assert_eq!(endpoints(&mut out), [service("a", 2)], "b has no slice");
 
         sink.applied(&slice("a-1", "a", true), &mut out).expect("a slice");
         assert!(out.is_empty(), "nothing new");
 
         sink.applied(&slice("a-1", "a", false), &mut out).expect("a slice");
+        sink.applied(&slice("b-1", "b", false), &mut out).expect("a slice");
         sink.deleted(&slice("a-2", "a", true), &mut out).expect("a slice");
         assert_eq!(endpoints(&mut out), [service("a", 0), service("b", 0)]);
+
+        sink.deleted(&slice("a-1", "a", true), &mut out).expect("a slice");
+        assert_eq!(endpoints(&mut out), [service("b", 0)]);
 
         sink.began(2, &mut out);
         sink.skipped();
