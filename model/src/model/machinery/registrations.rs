@@ -7,7 +7,7 @@ use crate::finding::{FindingCode, Subject};
 use crate::model::findings::detection::Detection;
 use crate::model::machinery::hazards;
 use crate::model::machinery::latencies::Latencies;
-use crate::model::machinery::reports::Report;
+use crate::model::machinery::reports::{EndpointReport, Report};
 use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::observation::{
@@ -20,9 +20,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Registrations {
     webhooks: BTreeMap<WebhookKind, Vec<Registration>>,
-    /// Since when no endpoint of a Service has been ready; `None` if one is. Nothing is known about the
-    /// Services that are missing here.
-    unready_since: BTreeMap<String, Option<Timestamp>>,
+    /// The Services whose endpoints are known; `None` if one is ready.
+    endpoints: BTreeMap<String, Option<Unready>>,
 }
 
 /// A registered webhook.
@@ -31,6 +30,14 @@ pub(super) struct Registration {
     pub(super) view: WebhookView,
     /// Since when the configuration has named the present authorities.
     pub(super) ca_since: Timestamp,
+}
+
+/// A Service without an endpoint that is ready.
+#[derive(Clone, Copy, Debug)]
+struct Unready {
+    since: Timestamp,
+    /// Whether one was ready before.
+    was_ready: bool,
 }
 
 impl Registrations {
@@ -61,25 +68,32 @@ impl Registrations {
 
     /// Takes the endpoints of all Services of webhooks.
     pub(super) fn note_endpoints(&mut self, now: Timestamp, endpoints: Vec<EndpointsView>) {
-        let known = std::mem::take(&mut self.unready_since);
+        let known = std::mem::take(&mut self.endpoints);
         let endpoints = endpoints.into_iter().take(MAX_WEBHOOKS);
         let endpoints = endpoints.map(|EndpointsView { service, ready }| {
-            let since = known.get(&service).copied().flatten().unwrap_or(now);
-            (service, (ready == 0).then_some(since))
+            let unready = match known.get(&service) {
+                Some(Some(unready)) => *unready,
+                known => Unready { since: now, was_ready: known.is_some() },
+            };
+            (service, (ready == 0).then_some(unready))
         });
-        self.unready_since = endpoints.collect();
+        self.endpoints = endpoints.collect();
     }
 
     /// Returns the webhooks without which the API server refuses writes, and whose Services have no
     /// endpoint that is ready.
-    pub(super) fn without_endpoints(&self, world: &World) -> BTreeMap<CalledWebhook, Report> {
+    pub(super) fn without_endpoints(
+        &self,
+        world: &World,
+    ) -> BTreeMap<CalledWebhook, EndpointReport> {
         let closed = self.covering(world).filter(|it| it.view.fails_closed);
         let unready = closed.filter_map(|Registration { view, .. }| {
-            let since = (*self.unready_since.get(&view.service)?)?;
+            let Unready { since, was_ready } = (*self.endpoints.get(&view.service)?)?;
             let webhook = CalledWebhook::Admission(view.name.clone());
             let (service, cause) = (view.service.clone(), CallFailure::NoEndpoints);
             let call = FailedCall { webhook: webhook.clone(), service, cause };
-            Some((webhook, Report { call, since }))
+            let report = Report { call, since };
+            Some((webhook, EndpointReport { report, was_ready }))
         });
         unready.collect()
     }
@@ -128,7 +142,7 @@ impl Registrations {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let registrations = self.webhooks.values_mut().flatten().map(|it| &mut it.ca_since);
-        let endpoints = self.unready_since.values_mut().flatten();
+        let endpoints = self.endpoints.values_mut().flatten().map(|it| &mut it.since);
         registrations.chain(endpoints).for_each(|at| *at = at.shifted(by_ms));
     }
 

@@ -22,8 +22,8 @@ pub(super) struct Reports {
     of_watches: BTreeMap<WatchId, Report>,
     /// Those in Events, at most [`MAX_EVENT_WEBHOOKS`] webhooks.
     of_events: BTreeMap<CalledWebhook, EventReport>,
-    /// Those of Services without endpoints.
-    of_endpoints: BTreeMap<CalledWebhook, Report>,
+    /// Those of Services without an endpoint that is ready.
+    of_endpoints: BTreeMap<CalledWebhook, EndpointReport>,
     /// The webhooks whose reports have changed.
     changed: BTreeSet<CalledWebhook>,
 }
@@ -52,6 +52,14 @@ pub(super) struct EventReport {
     pub(super) last: Timestamp,
     /// The namespace of the Event that introduced the webhook.
     namespace: String,
+}
+
+/// The report of a Service that has no endpoint that is ready.
+#[derive(Debug)]
+pub(super) struct EndpointReport {
+    pub(super) report: Report,
+    /// Whether loopwatch has seen one that was ready before.
+    pub(super) was_ready: bool,
 }
 
 /// The maximum number of webhooks in the reports of one object.
@@ -210,7 +218,7 @@ impl Reports {
     }
 
     /// Takes the webhooks whose Services have no endpoint that is ready.
-    pub(super) fn note_endpoints(&mut self, unready: BTreeMap<CalledWebhook, Report>) {
+    pub(super) fn note_endpoints(&mut self, unready: BTreeMap<CalledWebhook, EndpointReport>) {
         let known = std::mem::replace(&mut self.of_endpoints, unready);
         let over = known.into_keys().filter(|webhook| !self.of_endpoints.contains_key(webhook));
         self.changed.extend(over.chain(self.of_endpoints.keys().cloned()));
@@ -271,7 +279,7 @@ impl Reports {
         self.of_events.get(webhook)
     }
 
-    pub(super) fn of_endpoints(&self, webhook: &CalledWebhook) -> Option<&Report> {
+    pub(super) fn of_endpoints(&self, webhook: &CalledWebhook) -> Option<&EndpointReport> {
         self.of_endpoints.get(webhook)
     }
 
@@ -283,8 +291,8 @@ impl Reports {
         let of_objects = self.of_objects.values_mut().flatten().map(|it| &mut it.report);
         let of_events = self.of_events.values_mut();
         let of_events = of_events.flat_map(|it| [&mut it.report.since, &mut it.last]);
-        let reports =
-            of_objects.chain(self.of_watches.values_mut()).chain(self.of_endpoints.values_mut());
+        let of_endpoints = self.of_endpoints.values_mut().map(|it| &mut it.report);
+        let reports = of_objects.chain(self.of_watches.values_mut()).chain(of_endpoints);
         let instants = reports.map(|report| &mut report.since).chain(of_events);
         instants.for_each(|at| *at = at.shifted(by_ms));
     }

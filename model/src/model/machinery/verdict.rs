@@ -2,7 +2,7 @@
 
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
-use crate::model::machinery::reports::{Report, Reports};
+use crate::model::machinery::reports::{EndpointReport, Report, Reports};
 use crate::model::operator::Operator;
 use crate::model::status::reading::Verdict;
 use crate::model::world::kinds::Kind;
@@ -22,7 +22,7 @@ struct Case<'a> {
     watch: Option<&'a Report>,
     events: Option<&'a Report>,
     /// The Service has no endpoint that is ready.
-    endpoints: Option<&'a Report>,
+    endpoints: Option<&'a EndpointReport>,
 }
 
 /// How much longer the calls of a webhook of an operator that starts may fail.
@@ -63,7 +63,7 @@ pub(super) fn detect(
 ) -> Option<Detection> {
     let case = Case::of(world, reports, webhook);
     let after = world.settings.webhook_down_after;
-    let wait = Span(after.0.saturating_add(patience(world, operator, case.service()).0));
+    let wait = Span(after.0.saturating_add(patience(world, operator, &case).0));
     let alone = if is_open { Span::ZERO } else { Span(after.0.saturating_mul(ALONE - 1)) };
     let proof = case.proof(world.looks_once, alone, wait);
     let doubt = case.doubt(world.looks_once, wait);
@@ -114,7 +114,8 @@ impl<'a> Case<'a> {
         let second = begun.get(1).map(|second| (begun[0], begun[0].after(wait).max(*second)));
         let watch = self.watch.map(|watch| (watch.since, watch.since.after(wait)));
         let endpoints = self.endpoints.filter(|_| !looks_once);
-        let endpoints = endpoints.map(|unready| (unready.since, unready.since.after(wait)));
+        let since = endpoints.map(|it| it.report.since);
+        let endpoints = since.map(|since| (since, since.after(wait)));
 
         earliest([first, second, watch, endpoints])
     }
@@ -125,7 +126,8 @@ impl<'a> Case<'a> {
         let doubtful = self.doubtful.iter().copied().chain(self.events);
         let since = doubtful.map(|report| report.since).min();
         let doubtful = since.map(|since| (since, since.after(wait)));
-        let endpoints = self.endpoints.filter(|_| looks_once).map(|it| (it.since, it.since));
+        let since = self.endpoints.filter(|_| looks_once).map(|it| it.report.since);
+        let endpoints = since.map(|since| (since, since));
 
         earliest([doubtful, endpoints])
     }
@@ -137,7 +139,7 @@ impl<'a> Case<'a> {
             .chain(objects)
             .chain(self.doubtful.iter().copied())
             .chain(self.events)
-            .chain(self.endpoints)
+            .chain(self.endpoints.map(|it| &it.report))
     }
 
     /// Returns the Service, as `namespace/name`; empty if nobody names one.
@@ -205,16 +207,21 @@ fn is_hurt(world: &World, slot: Slot) -> bool {
 
 /// Returns how much longer the calls may fail, because the operator that answers them starts or is
 /// replaced.
-fn patience(world: &World, operator: &Operator, service: &str) -> Span {
-    let own = operator.view.as_ref().filter(|_| !is_foreign(operator, service));
-    let starts = own.is_some_and(|view| is_starting(world, view));
+fn patience(world: &World, operator: &Operator, case: &Case<'_>) -> Span {
+    let own = operator.view.as_ref().filter(|_| !is_foreign(operator, case.service()));
+    let answered = case.endpoints.filter(|it| it.was_ready);
+    let answered_until = answered.map(|it| it.report.since);
+    let starts = own.is_some_and(|view| is_starting(world, view, answered_until));
     if starts { STARTS_WITHIN } else { Span::ZERO }
 }
 
 /// Returns whether the operator starts, is replaced, or does not run at all: then it may start again, or
-/// the finding about its absence opens first.
-fn is_starting(world: &World, view: &OperatorView) -> bool {
-    let is_recent = |at: Timestamp| world.now.since(at) < YOUNG;
+/// the finding about its absence opens first. A Pod that has already answered, until it no longer did, does
+/// not start.
+fn is_starting(world: &World, view: &OperatorView, answered_until: Option<Timestamp>) -> bool {
+    let is_recent = |at: Timestamp| {
+        world.now.since(at) < YOUNG && answered_until.is_none_or(|until| until <= at)
+    };
     let started = |pod: &PodView| pod.containers.iter().filter_map(|it| it.running_since).max();
     let is_young =
         |pod: &PodView| pod.deleted.is_none() && started(pod).or(pod.created).is_none_or(is_recent);

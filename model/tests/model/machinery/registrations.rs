@@ -8,7 +8,7 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::pods::{INSTANCE, OTHER, Op};
+use crate::lab::pods::{INSTANCE, OTHER, Op, POD, pod};
 use crate::lab::{GROUP, Lab};
 
 const SERVICE: &str = "ops/hook";
@@ -126,6 +126,31 @@ fn an_operator_that_is_replaced_may_take_longer() {
     lab.advance(Span::secs(1));
 
     assert_eq!(lab.findings(), [DOWN]);
+}
+
+#[test]
+fn an_operator_that_starts_may_take_longer_unless_it_has_answered_already() {
+    for answers in [false, true] {
+        let mut lab = Lab::new();
+        let mut op = Op::running(&lab);
+        lab.converged("web");
+        op.view.pods = vec![pod(POD, lab.now)];
+        op.seen(&mut lab);
+        let view = webhook(&lab);
+        list(&mut lab, vec![view]);
+        if answers {
+            ready(&mut lab, 1);
+            lab.advance(Span::secs(10));
+        }
+
+        ready(&mut lab, 0);
+        lab.advance(Span::secs(19));
+        lab.assert_no_findings();
+        lab.advance(Span::secs(1));
+        assert_eq!(lab.has("WebhookUnavailable"), answers);
+        lab.advance(Span::secs(100));
+        assert_eq!(lab.findings(), [DOWN]);
+    }
 }
 
 #[test]
