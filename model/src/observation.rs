@@ -26,8 +26,8 @@ mod sources;
 use serde::{Deserialize, Serialize};
 
 pub use self::admission::{
-    CaBundle, CoveredNamespaces, EndpointsView, MAX_RULES, MAX_WEBHOOKS, WebhookKind, WebhookRule,
-    WebhookView,
+    CaBundle, ConversionView, CoveredNamespaces, EndpointsView, MAX_RULES, MAX_WEBHOOKS,
+    WebhookKind, WebhookRule, WebhookView,
 };
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
 pub use self::failed_call::{CallFailure, CalledWebhook, FailedCall};

@@ -1,4 +1,4 @@
-//! Admission webhooks as their configurations register them, and the endpoints of their Services.
+//! Webhooks as their configurations and definitions register them, and the endpoints of their Services.
 
 use serde::{Deserialize, Serialize};
 
@@ -75,6 +75,16 @@ pub enum CaBundle {
         /// `notAfter`.
         until: Timestamp,
     },
+}
+
+/// A conversion webhook with a Service.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConversionView {
+    /// Its Service, as `namespace/name`.
+    pub service: String,
+    /// How the API server verifies its certificate.
+    pub ca: CaBundle,
 }
 
 /// The namespaces that a webhook covers, as far as the namespaces' names tell.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::admission::ConversionView;
 use super::object::Condition;
 use super::omission::is_default;
 use crate::group::with_group;
@@ -150,6 +151,9 @@ pub struct DefinitionView {
     /// declare: `root`, `spec` or `status`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub keeps_unknown: Vec<String>,
+    /// The webhook that converts its objects; absent if it has none, or one with a URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub conversion: Option<ConversionView>,
     /// Its conditions: `Established`, `NamesAccepted`, `NonStructuralSchema`, `Terminating` and
     /// others.
     #[serde(skip_serializing_if = "Vec::is_empty")]

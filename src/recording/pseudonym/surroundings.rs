@@ -2,9 +2,9 @@
 //! permissions, and lookups of single objects.
 
 use loopwatch_model::observation::{
-    Answer, CalledWebhook, CoveredNamespaces, DefinitionView, Dependent, EndpointsView, EventView,
-    FailedCall, LeaseView, NamespaceView, ObjectAddress, ObjectKey, PermissionsView, Probe, Scope,
-    SourceId, WatchId, WatchedKind, WebhookView,
+    Answer, CalledWebhook, ConversionView, CoveredNamespaces, DefinitionView, Dependent,
+    EndpointsView, EventView, FailedCall, LeaseView, NamespaceView, ObjectAddress, ObjectKey,
+    PermissionsView, Probe, Scope, SourceId, WatchId, WatchedKind, WebhookView,
 };
 
 use super::Pseudonyms;
@@ -71,7 +71,10 @@ impl Pseudonyms {
     pub(super) fn definition(&self, definition: DefinitionView) -> DefinitionView {
         let conditions =
             definition.conditions.into_iter().map(|condition| self.condition(condition)).collect();
-        DefinitionView { conditions, ..definition }
+        let conversion = definition.conversion.map(|ConversionView { service, ca }| {
+            ConversionView { service: self.service(&service), ca }
+        });
+        DefinitionView { conditions, conversion, ..definition }
     }
 
     pub(super) fn namespace_view(&self, namespace: NamespaceView) -> NamespaceView {

@@ -1,9 +1,9 @@
-//! Decodes configurations of admission webhooks, and EndpointSlices.
+//! Decodes configurations of webhooks, and EndpointSlices.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use loopwatch_model::observation::{
-    CaBundle, CoveredNamespaces, MAX_RULES, WebhookRule, WebhookView,
+    CaBundle, ConversionView, CoveredNamespaces, MAX_RULES, WebhookRule, WebhookView,
 };
 use loopwatch_model::time::{Span, Timestamp};
 use rustls::pki_types::CertificateDer;
@@ -73,7 +73,7 @@ struct WebhookDocument {
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct ClientDocument {
+pub(super) struct ClientDocument {
     service: Option<ServiceDocument>,
     ca_bundle: Option<String>,
 }
@@ -171,20 +171,28 @@ pub(crate) fn endpoint_slice(object: &[u8]) -> Result<EndpointSlice, Failure> {
     })
 }
 
+/// Returns the conversion webhook of a definition, unless the API server calls it by a URL.
+pub(super) fn conversion(client: ClientDocument) -> Option<ConversionView> {
+    let service = client.service?.name();
+    Some(ConversionView { service, ca: ca_bundle(client.ca_bundle.as_deref().unwrap_or_default()) })
+}
+
+fn cut(mut text: String, most: usize) -> String {
+    truncate(&mut text, most);
+    text
+}
+
 /// Returns a webhook, unless the API server calls it by a URL.
 fn webhook(configuration: &str, document: WebhookDocument) -> Option<WebhookView> {
-    let ServiceDocument { namespace, name, path } = document.client_config.service?;
-    let cut = |mut text: String, most: usize| {
-        truncate(&mut text, most);
-        text
-    };
+    let mut service = document.client_config.service?;
+    let path = service.path.take();
     let selects = document.object_selector.is_some_and(|selector| !selector.is_empty());
     let timeout = document.timeout_seconds.filter(|seconds| *seconds > 0);
 
     Some(WebhookView {
         configuration: cut(configuration.to_owned(), MAX_NAME),
         name: cut(document.name, MAX_NAME),
-        service: format!("{}/{}", cut(namespace, MAX_NAME), cut(name, MAX_NAME)),
+        service: service.name(),
         path: cut(path.unwrap_or_default(), MAX_PATH),
         ca: ca_bundle(document.client_config.ca_bundle.as_deref().unwrap_or_default()),
         fails_closed: document.failure_policy.is_none_or(|policy| policy == "Fail"),
@@ -248,6 +256,13 @@ fn ca_bundle(base64: &str) -> CaBundle {
 
     let last = certificates.filter_map(validity).max();
     last.map_or(CaBundle::Unreadable, |(until, from)| CaBundle::Valid { from, until })
+}
+
+impl ServiceDocument {
+    /// Returns `namespace/name`.
+    fn name(self) -> String {
+        format!("{}/{}", cut(self.namespace, MAX_NAME), cut(self.name, MAX_NAME))
+    }
 }
 
 impl SelectorDocument {

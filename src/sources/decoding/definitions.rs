@@ -6,6 +6,7 @@ use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 
+use super::admission::{ClientDocument, conversion};
 use super::documents::{ConditionDocument, ObjectMetadata, conditions, or_default};
 use crate::net::Failure;
 
@@ -23,7 +24,20 @@ struct DefinitionSpecDocument {
     group: String,
     names: DefinitionNamesDocument,
     preserve_unknown_fields: bool,
+    conversion: Option<ConversionDocument>,
     versions: Vec<DefinitionVersionDocument>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct ConversionDocument {
+    webhook: Option<ConversionWebhookDocument>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ConversionWebhookDocument {
+    client_config: Option<ClientDocument>,
 }
 
 #[derive(Default, Deserialize)]
@@ -111,6 +125,10 @@ pub(crate) fn definition(object: &[u8]) -> Result<(DefinitionView, String), Fail
         keeps_unknown: storage
             .map(|version| keeps_unknown(version, spec.preserve_unknown_fields))
             .unwrap_or_default(),
+        conversion: spec
+            .conversion
+            .and_then(|conversion| conversion.webhook?.client_config)
+            .and_then(conversion),
         conditions: conditions(status.conditions),
         created: metadata.creation_timestamp.and_then(|time| Timestamp::parse(&time)),
         deleted: metadata.deletion_timestamp.and_then(|time| Timestamp::parse(&time)),
@@ -209,6 +227,27 @@ mod tests {
         assert_eq!(incomplete(typed, &map, ""), (false, String::new()));
         let everywhere = r#","preserveUnknownFields":true"#;
         assert_eq!(incomplete(typed, "", everywhere), (false, "root".to_owned()));
+    }
+
+    #[test]
+    fn a_definition_names_the_service_of_its_conversion() {
+        let conversion = |conversion: &str| {
+            let json = format!(
+                r#"{{"metadata":{{"name":"ws.a.io"}},"spec":{{"group":"a.io","conversion":{conversion}}}}}"#
+            );
+            let (view, _) =
+                definition(json.as_bytes()).unwrap_or_else(|failure| panic!("{failure}"));
+            view.conversion.map(|conversion| conversion.service)
+        };
+        let webhook = |client: &str| {
+            format!(r#"{{"strategy":"Webhook","webhook":{{"clientConfig":{client}}}}}"#)
+        };
+
+        let service = webhook(r#"{"service":{"namespace":"op","name":"hook"}}"#);
+        assert_eq!(conversion(&service), Some("op/hook".to_owned()));
+        assert_eq!(conversion(&webhook(r#"{"url":"https://example.com"}"#)), None);
+        assert_eq!(conversion(r#"{"strategy":"None"}"#), None);
+        assert_eq!(conversion("null"), None);
     }
 
     #[test]

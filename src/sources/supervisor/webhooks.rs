@@ -10,12 +10,15 @@ use super::jobs::Job;
 use super::launcher::Launcher;
 use super::optional::off;
 use crate::net::Failure;
-use crate::sources::api_server::{Discovery, EndpointSink, WebhookServices, WebhookSink};
+use crate::sources::api_server::{
+    Definitions, Discovery, EndpointSink, WebhookServices, WebhookSink,
+};
 use crate::sources::feed::Closed;
 
 /// The watches of webhooks.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct FollowedWebhooks {
+    definitions: Definitions,
     /// The Services that the configurations name.
     pub(super) services: WebhookServices,
     /// Those whose endpoints loopwatch watches.
@@ -26,6 +29,10 @@ pub(super) struct FollowedWebhooks {
 const LISTED_WITHIN: Duration = Duration::from_secs(5);
 
 impl FollowedWebhooks {
+    pub(super) fn new(definitions: Definitions) -> Self {
+        Self { definitions, services: WebhookServices::default(), followed: BTreeSet::new() }
+    }
+
     /// Starts and stops the watches according to the permissions, and reports those that stopped.
     pub(super) async fn follow(
         &mut self,
@@ -57,7 +64,9 @@ impl FollowedWebhooks {
         launcher: &mut Launcher,
     ) -> Result<Result<(), Failure>, Closed> {
         let Some(namespace) = launcher.operator_namespace() else { return Ok(Ok(())) };
+        let converting = self.definitions.conversion_services(namespace);
         let mut services = self.services.names();
+        services.extend(converting);
         if !services.is_empty() {
             let (group, resource) = (EndpointSink::GROUP, EndpointSink::RESOURCE);
             match discovery.may_watch(group, resource, namespace).await {

@@ -11,8 +11,8 @@ use crate::model::machinery::reports::{EndpointReport, Report};
 use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::observation::{
-    CallFailure, CalledWebhook, EndpointsView, FailedCall, MAX_WEBHOOKS, WebhookKind, WebhookRule,
-    WebhookView,
+    CallFailure, CalledWebhook, ConversionView, DefinitionView, EndpointsView, FailedCall,
+    MAX_WEBHOOKS, WebhookKind, WebhookRule, WebhookView,
 };
 use crate::time::Timestamp;
 
@@ -20,6 +20,8 @@ use crate::time::Timestamp;
 #[derive(Debug, Default)]
 pub(super) struct Registrations {
     webhooks: BTreeMap<WebhookKind, Vec<Registration>>,
+    /// By the name of the definition; at most [`MAX_WEBHOOKS`].
+    conversions: BTreeMap<String, Conversion>,
     /// The Services whose endpoints are known; `None` if one is ready.
     endpoints: BTreeMap<String, Option<Unready>>,
 }
@@ -32,6 +34,14 @@ pub(super) struct Registration {
     pub(super) ca_since: Timestamp,
 }
 
+/// The conversion webhook of a definition with several versions.
+#[derive(Debug)]
+struct Conversion {
+    group: String,
+    kind: String,
+    view: ConversionView,
+}
+
 /// A Service without an endpoint that is ready.
 #[derive(Clone, Copy, Debug)]
 struct Unready {
@@ -42,7 +52,24 @@ struct Unready {
 
 impl Registrations {
     pub(super) fn is_empty(&self) -> bool {
-        self.webhooks.values().all(Vec::is_empty)
+        self.webhooks.values().all(Vec::is_empty) && self.conversions.is_empty()
+    }
+
+    /// Takes a definition. With a single version, the API server converts nothing.
+    pub(super) fn note_definition(&mut self, definition: &DefinitionView) {
+        let DefinitionView { name, group, kind, served, stored, storage, .. } = definition;
+        let versions: BTreeSet<&String> = served.iter().chain(stored).chain([storage]).collect();
+        let view = definition.conversion.as_ref().filter(|_| versions.len() > 1);
+        self.conversions.remove(name);
+        if let Some(view) = view.filter(|_| self.conversions.len() < MAX_WEBHOOKS) {
+            let (group, kind, view) = (group.clone(), kind.clone(), view.clone());
+            self.conversions.insert(name.clone(), Conversion { group, kind, view });
+        }
+    }
+
+    /// Forgets a definition that is gone.
+    pub(super) fn forget_definition(&mut self, name: &str) {
+        self.conversions.remove(name);
     }
 
     /// Takes all webhooks of one kind.
@@ -80,17 +107,26 @@ impl Registrations {
         self.endpoints = endpoints.collect();
     }
 
-    /// Returns the webhooks without which the API server refuses writes, and whose Services have no
+    /// Returns the webhooks without which the API server refuses requests, and whose Services have no
     /// endpoint that is ready.
     pub(super) fn without_endpoints(
         &self,
         world: &World,
     ) -> BTreeMap<CalledWebhook, EndpointReport> {
         let closed = self.covering(world).filter(|it| it.view.fails_closed);
-        let unready = closed.filter_map(|Registration { view, .. }| {
-            let Unready { since, was_ready } = (*self.endpoints.get(&view.service)?)?;
-            let webhook = CalledWebhook::Admission(view.name.clone());
-            let (service, cause) = (view.service.clone(), CallFailure::NoEndpoints);
+        let admissions = closed.map(|Registration { view, .. }| {
+            (CalledWebhook::Admission(view.name.clone()), &view.service)
+        });
+        let is_served =
+            |it: &&Conversion| world.looks_once || world.served_groups.contains(it.group.as_str());
+        let conversions = self.conversions.values().filter(is_served).map(|it| {
+            let (group, kind) = (it.group.clone(), it.kind.clone());
+            (CalledWebhook::Conversion { group, kind }, &it.view.service)
+        });
+
+        let unready = admissions.chain(conversions).filter_map(|(webhook, service)| {
+            let Unready { since, was_ready } = (*self.endpoints.get(service)?)?;
+            let (service, cause) = (service.clone(), CallFailure::NoEndpoints);
             let call = FailedCall { webhook: webhook.clone(), service, cause };
             let report = Report { call, since };
             Some((webhook, EndpointReport { report, was_ready }))
@@ -132,7 +168,11 @@ impl Registrations {
             let subject = Subject::Webhook { name: registration.view.name.clone() };
             let slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
             for detection in hazards::detect(world, operator, latencies, registration, slow) {
-                detections.entry((detection.code, subject.clone())).or_insert(detection);
+                let key = (detection.code, subject.clone());
+                let known = detections.get(&key);
+                if known.is_none_or(|known: &Detection| detection.due < known.due) {
+                    detections.insert(key, detection);
+                }
             }
         }
 

@@ -24,8 +24,8 @@ use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
 use crate::model::world::store::Slot;
 use crate::observation::{
-    CalledWebhook, EndpointsView, EventView, FailedCall, MetricsView, WatchId, WebhookKind,
-    WebhookView,
+    CalledWebhook, DefinitionView, EndpointsView, EventView, FailedCall, MetricsView, WatchId,
+    WebhookKind, WebhookView,
 };
 use crate::time::{Span, Timestamp};
 
@@ -113,6 +113,21 @@ impl Webhooks {
     ) {
         self.registrations.note_webhooks(step.world.now, kind, webhooks);
         self.due(step);
+    }
+
+    /// Takes a definition, whose objects a webhook may convert.
+    pub(crate) fn definition_seen(
+        &mut self,
+        step: &mut StepContext<'_>,
+        definition: &DefinitionView,
+    ) {
+        self.registrations.note_definition(definition);
+        self.wait_for(step.world.now);
+    }
+
+    /// Forgets a definition that is gone.
+    pub(crate) fn definition_gone(&mut self, name: &str) {
+        self.registrations.forget_definition(name);
     }
 
     /// Takes the endpoints of the Services of webhooks.

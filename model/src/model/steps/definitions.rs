@@ -8,6 +8,7 @@ impl Model {
     pub(crate) fn definition_seen(&mut self, definition: DefinitionView) {
         let (parts, mut step) = self.parts();
         parts.terminating_scopes.note_definition(&mut step, &definition);
+        parts.webhooks.definition_seen(&mut step, &definition);
         let DefinitionView { group, kind, served, .. } = &definition;
         self.world.note_served_versions(group, kind, served);
 
@@ -18,6 +19,7 @@ impl Model {
     pub(crate) fn definition_gone(&mut self, name: String) {
         let (parts, step) = self.parts();
         parts.definitions.forget(step.world, step.findings, &name);
+        parts.webhooks.definition_gone(&name);
         parts.terminating_scopes.forget_scope(
             step.world,
             step.findings,

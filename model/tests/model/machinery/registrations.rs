@@ -3,8 +3,8 @@
 
 use loopwatch_model::finding::{Confidence, Severity};
 use loopwatch_model::observation::{
-    CaBundle, CoveredNamespaces, Durations, EndpointsView, MetricsView, Observation, WebhookKind,
-    WebhookRule, WebhookView,
+    CaBundle, ConversionView, CoveredNamespaces, DefinitionView, Durations, EndpointsView,
+    MetricsView, Observation, WebhookKind, WebhookRule, WebhookView,
 };
 use loopwatch_model::time::{Span, Timestamp};
 
@@ -405,4 +405,52 @@ fn quick_answers_of_one_replica_do_not_hide_behind_another_one_and_unknown_paths
     let view = webhook(&lab);
     list(&mut lab, vec![view]);
     lab.assert_no_findings(); // the mean of both is 4 s
+}
+
+fn definition(served: &[&str], service: &str) -> DefinitionView {
+    DefinitionView {
+        name: format!("widgets.{GROUP}"),
+        group: GROUP.to_owned(),
+        kind: "Widget".to_owned(),
+        served: served.iter().map(|version| (*version).to_owned()).collect(),
+        storage: "v1".to_owned(),
+        conversion: Some(ConversionView { service: service.to_owned(), ca: CaBundle::Absent }),
+        ..DefinitionView::default()
+    }
+}
+
+#[test]
+fn a_conversion_whose_service_has_no_ready_endpoints_is_found() {
+    let (mut lab, _) = operator();
+    lab.observe(Observation::DefinitionSeen(definition(&["v1", "v1beta1"], SERVICE)));
+    ready(&mut lab, 1);
+    lab.advance(Span::mins(1));
+    ready(&mut lab, 0);
+    lab.advance(Span::secs(20));
+    assert_eq!(lab.findings(), ["ConversionFailing definition widgets.example.io"]);
+    assert_eq!(
+        evidence(&lab, "ConversionFailing"),
+        ["cause no endpoints", "seen_in EndpointSlices", "service ops/hook"]
+    );
+
+    lab.observe(Observation::DefinitionGone(format!("widgets.{GROUP}")));
+    lab.advance(Span::secs(15));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_kind_with_one_version_or_of_others_needs_no_conversion() {
+    let foreign = DefinitionView {
+        name: "things.other.io".to_owned(),
+        group: "other.io".to_owned(),
+        kind: "Thing".to_owned(),
+        ..definition(&["v1", "v2"], SERVICE)
+    };
+    for view in [definition(&["v1"], SERVICE), definition(&["v1", "v2"], "ops/other"), foreign] {
+        let (mut lab, _) = operator();
+        lab.observe(Observation::DefinitionSeen(view));
+        ready(&mut lab, 0);
+        lab.advance(Span::mins(5));
+        lab.assert_no_findings();
+    }
 }

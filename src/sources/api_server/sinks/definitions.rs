@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, RwLock};
 
 use loopwatch_model::observation::{
-    ConditionStatus, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
+    ConditionStatus, ConversionView, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
 };
 use tokio::sync::Notify;
 
@@ -59,6 +59,16 @@ impl Definitions {
     pub(crate) fn get(&self, group: &str, resource: &str) -> Option<DefinitionView> {
         let table = read_lock(&self.table);
         table.by_name.get(&format!("{resource}.{group}")).cloned()
+    }
+
+    /// The names of the Services in a namespace that convert objects.
+    pub(crate) fn conversion_services(&self, namespace: &str) -> BTreeSet<String> {
+        let table = read_lock(&self.table);
+        let services = table.by_name.values().filter_map(|view| {
+            let (within, name) = view.conversion.as_ref()?.service.split_once('/')?;
+            (within == namespace).then(|| name.to_owned())
+        });
+        services.collect()
     }
 
     /// Whether the list of definitions is complete.
@@ -155,13 +165,15 @@ impl WatchSink for DefinitionSink {
 }
 
 /// The part of a definition that determines what to watch, and how.
-fn what_is_served(view: &DefinitionView) -> (&[String], &str, StatusSchema, bool) {
+fn what_is_served(
+    view: &DefinitionView,
+) -> (&[String], &str, StatusSchema, bool, Option<&ConversionView>) {
     let established = view
         .conditions
         .iter()
         .any(|c| c.r#type == "Established" && c.status == ConditionStatus::True);
 
-    (&view.served, &view.storage, view.status, established)
+    (&view.served, &view.storage, view.status, established, view.conversion.as_ref())
 }
 
 // The parts of the JSON form that loopwatch reads. The decoder skips schemas, which can be a

@@ -57,7 +57,7 @@ pub(crate) struct EndpointSink {
 const MAX_SERVICES: usize = 50;
 
 impl WebhookServices {
-    /// The names of the Services, at most [`MAX_SERVICES`].
+    /// The names of the Services of admission webhooks, at most [`MAX_SERVICES`].
     pub(crate) fn names(&self) -> BTreeSet<String> {
         lock(&self.by_kind).values().flatten().take(MAX_SERVICES).cloned().collect()
     }
