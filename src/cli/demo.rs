@@ -6,7 +6,7 @@ use clap::Args;
 use flate2::read::MultiGzDecoder;
 use loopwatch_model::finding::FindingEvent;
 
-use super::play::paced::{OnEvent, Paced, speed};
+use super::play::paced::{OnEvents, Paced, speed};
 use super::play::{self, Played, Shown};
 use super::{SUCCESS, check, timeline};
 use crate::config::ServeFlags;
@@ -74,11 +74,14 @@ pub(super) fn demo(args: DemoArgs) -> anyhow::Result<u8> {
     Ok(SUCCESS)
 }
 
-/// Prints each finding event as it happens. The page shows the same, so a failure to print ends nothing.
-fn printer() -> OnEvent {
+/// Prints the finding events as they happen. The page shows the same, so a failure to print ends nothing.
+fn printer() -> OnEvents {
     let mut events: Vec<FindingEvent> = Vec::new();
-    Box::new(move |event| {
-        events.push(event.clone());
-        let _ = super::print(&timeline::line(event, events[0].at, &events));
+    Box::new(move |new| {
+        // One of them may explain another one before it.
+        events.extend_from_slice(new);
+        for event in new {
+            let _ = super::print(&timeline::line(event, events[0].at, &events));
+        }
     })
 }

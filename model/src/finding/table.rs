@@ -757,7 +757,7 @@ findings! {
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.status.storedVersions}'",
     }
     WebhookUnavailable ApiMachinery Warning Ticket {
-        meaning: "Calls of an admission webhook fail, so the API server refuses writes to the operator's objects.",
+        meaning: "Calls of an admission webhook fail, or nothing is there to answer them, so the API server refuses writes.",
         title: "failing to answer",
         near_miss: "A webhook that denies a request, which is an answer, a short failure while its Pods are replaced, or an object that has recovered since.",
         evidence: ["service", "cause", "seen_in", "objects", "examples"],

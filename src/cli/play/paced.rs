@@ -43,7 +43,7 @@ pub(in crate::cli) fn speed(text: &str) -> Result<f64, String> {
 }
 
 /// Handles a finding event.
-pub(in crate::cli) type OnEvent = Box<dyn FnMut(&FindingEvent) + Send>;
+pub(in crate::cli) type OnEvents = Box<dyn FnMut(&[FindingEvent]) + Send>;
 
 /// The lowest and the highest speed.
 const SPEEDS: (f64, f64) = (0.01, 1e6);
@@ -56,14 +56,14 @@ const STEP: Duration = Duration::from_millis(100);
 
 impl Paced<'_> {
     /// Plays the recording and serves it until interrupted, even after its end.
-    pub(in crate::cli) fn serve(self, on_event: OnEvent) -> anyhow::Result<()> {
+    pub(in crate::cli) fn serve(self, on_events: OnEvents) -> anyhow::Result<()> {
         app::runtime()?.block_on(async {
             let model = Arc::new(Mutex::new(Model::new(self.settings)));
             let stop = app::stop_signal();
             let exporter = app::exporter(model.clone(), self.serve);
             let speed = self.speed.clamp(SPEEDS.0, SPEEDS.1);
             let played =
-                Played { model, exporter: exporter.clone(), judge: self.judge, speed, on_event };
+                Played { model, exporter: exporter.clone(), judge: self.judge, speed, on_events };
             let playing = tokio::spawn(played.play(self.recording, self.until));
 
             timeline::serve(self.serve.listen, exporter, stop).await?;
@@ -79,7 +79,7 @@ struct Played {
     exporter: Arc<Exporter>,
     judge: Option<JudgeFlags>,
     speed: f64,
-    on_event: OnEvent,
+    on_events: OnEvents,
 }
 
 /// The current time in the recording.
@@ -156,7 +156,7 @@ impl Played {
 
         let events = model.finding_events();
         drop(model);
-        events.iter().for_each(|event| (self.on_event)(event));
+        (self.on_events)(&events);
     }
 
     fn show(&self, input: &mut RecordingInput, recording: &Recording, at: Timestamp) {

@@ -212,7 +212,7 @@ impl Dump {
         }
 
         // By now, the model knows the objects in a namespace that is being deleted.
-        observations.extend(self.special.observations());
+        observations.extend(self.special.observations(index));
         let detail = self.problems.join("; ");
         observations.push(match self.problems.is_empty() {
             true => Observation::SourceRecovered { source: SourceId::Dump },

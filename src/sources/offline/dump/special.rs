@@ -5,11 +5,13 @@ use std::collections::BTreeMap;
 
 use loopwatch_model::model::annotated;
 use loopwatch_model::observation::{
-    DefinitionView, EndpointsView, NamespaceView, ObjectView, Observation, WebhookKind, WebhookView,
+    Answer, DefinitionView, EndpointsView, NamespaceView, ObjectAddress, ObjectView, Observation,
+    Probe, WebhookKind, WebhookView,
 };
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
+use super::index::DumpIndex;
 use super::items::Item;
 use super::siblings::Objects;
 use crate::sources::decoding::{definition, endpoint_slice, webhook_configuration};
@@ -109,15 +111,17 @@ impl Special {
     }
 
     /// The observations about namespaces, definitions and webhooks, in the order in which they were noted.
-    pub(super) fn observations(self) -> impl Iterator<Item = Observation> {
+    pub(super) fn observations(self, index: &DumpIndex) -> impl Iterator<Item = Observation> {
         let namespaces = self.namespaces.into_iter();
         let namespaces =
             namespaces.filter(|view| view.deleted.is_some() || !view.annotations.is_empty());
         let definitions = self.definitions.into_iter().map(Observation::DefinitionSeen);
+        let mut endpoints = self.endpoints;
+        endpoints.extend(missing_services(&self.webhooks, index).map(|service| (service, 0)));
         let webhooks = self.webhooks.into_iter();
         let webhooks =
             webhooks.map(|(kind, webhooks)| Observation::WebhooksListed { kind, webhooks });
-        let endpoints = self.endpoints.into_iter();
+        let endpoints = endpoints.into_iter();
         let endpoints = endpoints.map(|(service, ready)| EndpointsView { service, ready });
         let endpoints: Vec<EndpointsView> = endpoints.collect();
         let endpoints = (!endpoints.is_empty()).then_some(Observation::EndpointsListed(endpoints));
@@ -125,6 +129,25 @@ impl Special {
         let namespaces = namespaces.map(Observation::NamespaceSeen);
         namespaces.chain(definitions).chain(webhooks).chain(endpoints)
     }
+}
+
+/// The Services of webhooks of which the dump shows that they do not exist.
+fn missing_services(
+    webhooks: &BTreeMap<WebhookKind, Vec<WebhookView>>,
+    index: &DumpIndex,
+) -> impl Iterator<Item = String> {
+    let services = webhooks.values().flatten().map(|view| &view.service);
+    let missing = services.filter(|service| {
+        service.split_once('/').is_some_and(|(namespace, name)| {
+            let (namespace, name) = (namespace.to_owned(), name.to_owned());
+            let address =
+                ObjectAddress { kind: "Service".to_owned(), namespace, name, ..<_>::default() };
+            index.answer(&Probe::Read(address)) == Answer::Absent
+        })
+    });
+
+    let missing: Vec<String> = missing.cloned().collect();
+    missing.into_iter()
 }
 
 /// Whether objects of this kind have only observations of their own, as in a cluster.

@@ -33,6 +33,9 @@ const OWN_KEYS: &[&str] = &[
 /// have conditions about the object. These conditions count even if `.status.conditions` exists.
 const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress", "bindings"];
 
+/// The number of letters that `Scheduled` and `schedulable` have in common; shorter words must be the same.
+const STEM: usize = 6;
+
 /// Reads all conditions of an object. Returns `None` if none of them has a meaning.
 pub(super) fn read(status: &Status<'_>, kind: &str) -> Option<ConditionsReading> {
     let has_top_level = status.conditions.iter().any(|condition| condition.at.is_empty());
@@ -131,6 +134,7 @@ fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsRea
         !repeats_phase(status, condition)
             && !carries_number(condition)
             && (!is_history || condition.changed == newest)
+            && !is_refuted(status, condition)
     };
     for condition in here().filter(counts) {
         let outdated = is_outdated(status, condition);
@@ -184,6 +188,26 @@ fn is_history<'a, I: Iterator<Item = &'a Condition>>(here: impl Fn() -> I) -> bo
     };
 
     here().all(is_event) && here().enumerate().any(is_repeated)
+}
+
+/// Returns whether a later condition says the opposite, although this one still stands: `Unschedulable=True`
+/// beside `Scheduled=True`. Some operators only ever add such conditions.
+fn is_refuted(object: &ObjectView, condition: &Condition) -> bool {
+    let denies = |name: &str| {
+        let denied = ["Un", "Not", "Non"].into_iter().find_map(|prefix| name.strip_prefix(prefix));
+        let stem = denied.and_then(|denied| denied.get(..STEM.min(denied.len())));
+        stem.filter(|stem| stem.starts_with(char::is_alphabetic)).map(str::to_ascii_lowercase)
+    };
+    let Some(stem) = denies(&condition.r#type).filter(|_| condition.status == True) else {
+        return false;
+    };
+
+    object.conditions.iter().any(|other| {
+        other.at == condition.at
+            && other.status == True
+            && other.changed > condition.changed
+            && other.r#type.to_ascii_lowercase().starts_with(&stem)
+    })
 }
 
 /// Returns whether a condition only carries a number: `IPsAvailable=Unknown` with the message `250`.

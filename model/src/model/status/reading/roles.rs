@@ -336,6 +336,8 @@ impl<'k> ConditionsByRole<'k> {
             Unknown if self.says_paused(condition) => {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
+            // The object does not use what this condition is about.
+            Unknown if sense(&condition.reason) == Some(Sense::Paused) => {}
             True | Unknown => {
                 self.began = self.began.max(condition.changed.or(Some(Timestamp(i64::MAX))));
                 keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion))
