@@ -44,7 +44,7 @@ impl ObjectContext<'_> {
             }
             Verdict::Unknown if !self.may_say_more_soon() => ObjectState::Unknown,
             // Work is in progress, or the status may describe an earlier spec.
-            _ if self.is_overdue() => ObjectState::Overdue,
+            _ if self.overdue_since().is_some() => ObjectState::Overdue,
             _ => ObjectState::Progressing,
         }
     }
@@ -54,10 +54,9 @@ impl ObjectContext<'_> {
         self.namespace_deleted || self.operator_stopped
     }
 
-    fn is_overdue(&self) -> bool {
-        let Some(unconverged) = self.record.unconverged().filter(|_| !self.is_excused()) else {
-            return false;
-        };
+    /// Returns since when the object has been overdue; `None` if it is not.
+    pub(crate) fn overdue_since(&self) -> Option<Timestamp> {
+        let unconverged = self.record.unconverged().filter(|_| !self.is_excused())?;
         let missed = unconverged.obligation.as_ref().map(|_| self.deadline_passes(unconverged));
         let regressed =
             unconverged.regressed_since.map(|since| self.regression_due(unconverged, since));
@@ -65,7 +64,7 @@ impl ObjectContext<'_> {
 
         // An overdue object stays overdue during a grace period.
         let still = self.record.state == ObjectState::Overdue;
-        due.is_some_and(|due| self.opens_at(due) <= self.now || (still && due <= self.now))
+        due.filter(|due| self.opens_at(*due) <= self.now || (still && *due <= self.now))
     }
 
     /// Returns when the deadline of an obligation passes; the last of all instants if it has none.

@@ -54,6 +54,8 @@ pub(crate) struct ObjectContext<'a> {
     pub(crate) traces: &'a mut Traces,
     /// The groups of the primary kinds that the operator surely serves.
     pub(crate) served_groups: &'a BTreeSet<Arc<str>>,
+    /// Whether loopwatch looks only once.
+    pub(crate) looks_once: bool,
 }
 
 /// A new version of an object, compared with the previous one.
@@ -146,6 +148,7 @@ pub(crate) fn context<'a>(
         condition_sets: &world.shared.condition_sets,
         traces,
         served_groups: &world.served_groups,
+        looks_once: world.looks_once,
     })
 }
 

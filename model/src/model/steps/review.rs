@@ -267,6 +267,10 @@ impl ObjectContext<'_> {
             ObjectState::Terminating => {
                 hot.and_then(|h| h.deletion.as_ref()).map_or(self.now, |d| d.since.min(self.now))
             }
+            // A single look comes long after the deadline.
+            ObjectState::Overdue if self.looks_once => {
+                self.overdue_since().map_or(self.now, |due| due.min(self.now))
+            }
             // A new object from a list may have been in this state for a long time; `update_object`
             // has set it.
             _ if !self.record.flags.has(Flag::Judged) => self.record.since,
