@@ -189,8 +189,9 @@ impl World {
         let source = SourceId::Watch(watch_of(kind, namespace));
         let now = self.now;
 
-        match self.dice.roll(46) {
-            40.. => self.operator(),
+        match self.dice.roll(48) {
+            40..=45 => self.operator(),
+            46.. => self.webhooks(),
             0..=2 => {
                 let mut widget = Widget::new(&key.2, now);
                 widget.uid = self.dice.roll(1 << 40);
@@ -336,6 +337,58 @@ impl World {
         self.tell(observation);
     }
 
+    /// Somebody changes a webhook, or its endpoints change.
+    fn webhooks(&mut self) {
+        let service = ["ops/hook", "ops/other", "team-a/hook", "odd"][self.dice.roll(4) as usize];
+        let service = service.to_owned();
+        let ca = match self.dice.roll(4) {
+            0 => CaBundle::Absent,
+            1 => CaBundle::Unreadable,
+            _ => {
+                let until = self.earlier().unwrap_or(self.now).after(Span::hours(1));
+                CaBundle::Valid { from: Timestamp(0), until }
+            }
+        };
+
+        let observation = match self.dice.roll(4) {
+            0 => {
+                let ready = self.dice.roll(2) as u32;
+                let none = self.dice.one_in(3);
+                let endpoints = (!none).then_some(EndpointsView { service, ready });
+                Observation::EndpointsListed(endpoints.into_iter().collect())
+            }
+            1 => Observation::DefinitionSeen(DefinitionView {
+                name: "widgets.example.io".into(),
+                group: "example.io".into(),
+                kind: "Widget".into(),
+                served: vec!["v1".into(), "v2".into()],
+                conversion: self.dice.one_in(2).then_some(ConversionView { service, ca }),
+                ..DefinitionView::default()
+            }),
+            _ => {
+                let kind = WebhookKind::ALL[self.dice.roll(2) as usize];
+                let webhooks = (0..self.dice.roll(3)).map(|number| WebhookView {
+                    configuration: "hooks".into(),
+                    name: format!("v{number}.example.io"),
+                    service: service.clone(),
+                    path: "/validate".into(),
+                    ca,
+                    fails_closed: self.dice.one_in(2),
+                    rules: vec![WebhookRule {
+                        groups: vec![["*", "", "example.io"][self.dice.roll(3) as usize].into()],
+                        resources: vec!["*".into()],
+                        creations: self.dice.one_in(2),
+                    }],
+                    ..WebhookView::default()
+                });
+                let webhooks = webhooks.collect();
+                Observation::WebhooksListed { kind, webhooks }
+            }
+        };
+
+        self.tell(observation);
+    }
+
     /// Something happens to the operator, or to a source that shows it.
     fn operator(&mut self) {
         let instance = ["ops/widget-operator-1-2", "ops/widget-operator-1-3", "127.0.0.1:8080"]
@@ -444,8 +497,19 @@ impl World {
         let leading = number(2).map(|leads| leads == 1);
         let process = ProcessView { started: self.earlier(), ..ProcessView::default() };
         let (controllers, requests) = (controllers.into(), codes.into());
+        let calls =
+            Durations { count: self.dice.roll(9), sum: longest[self.dice.roll(5) as usize] };
+        let webhooks = vec![("/validate".to_owned(), calls)];
 
-        MetricsView { instance, controllers, requests, leading, process, ..MetricsView::default() }
+        MetricsView {
+            instance,
+            controllers,
+            requests,
+            webhooks,
+            leading,
+            process,
+            ..MetricsView::default()
+        }
     }
 
     fn change(&mut self, key: &(usize, usize, String), change: u64) {
