@@ -73,6 +73,8 @@ pub fn init_logs(filter: &str, format: LogFormat) -> Result<(), LogError> {
     let logs = tracing_subscriber::fmt()
         .with_env_filter(parsed)
         .with_writer(std::io::stderr)
+        // Otherwise, a failure to write a line is written to standard error, too, and panics.
+        .log_internal_errors(false)
         .with_ansi(colours);
 
     let result = match format {

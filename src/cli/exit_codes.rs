@@ -19,7 +19,7 @@ const MEANINGS: &[Meanings] = &[
         command: "run",
         success: "stopped by SIGTERM or SIGINT",
         findings: "",
-        failure: "loopwatch cannot listen on its port or, with --strict, the configuration is invalid",
+        failure: "with --strict, the configuration is invalid; loopwatch waits for a port that is in use",
     },
     Meanings {
         command: "check",

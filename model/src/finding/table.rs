@@ -764,7 +764,7 @@ findings! {
         settings: ["webhook_down_after"],
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Check the Pods behind the Service that the webhook names, and its certificate. If the program behind the webhook is gone for good, delete the webhook configuration, or set its `failurePolicy` to `Ignore`: until then, nobody can write these objects.",
-        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,SERVICES:.webhooks[*].clientConfig.service.name",
+        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o 'custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,SERVICES:.webhooks[*].clientConfig.service.name'",
     }
     ConversionFailing ApiMachinery Warning Ticket {
         meaning: "The conversion webhook of a kind fails, so objects of the kind can be neither read nor written in other versions than the stored one.",
@@ -784,7 +784,7 @@ findings! {
         settings: [],
         explained_by: [],
         advice: "Find out which program writes `caBundle` into the configuration, and why it has stopped: cert-manager needs the annotation `cert-manager.io/inject-ca-from`, and other operators renew their certificates themselves, some only at their start. With `failurePolicy: Fail`, nobody can write the covered objects once the certificate has expired.",
-        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,CA_FROM:.metadata.annotations.cert-manager\\\\.io/inject-ca-from",
+        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o 'custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,CA_FROM:.metadata.annotations.cert-manager\\.io/inject-ca-from'",
     }
     WebhookDeadlock ApiMachinery Warning Ticket {
         meaning: "An admission webhook with `failurePolicy: Fail` decides on the Pods that answer its calls. Once none of them runs, the API server refuses each new one.",
@@ -794,7 +794,7 @@ findings! {
         settings: [],
         explained_by: [],
         advice: "Ask the maintainers to leave out the namespace of the Service with a `namespaceSelector`, or the Pods with an `objectSelector`. If the Pods are gone already, set `failurePolicy` to `Ignore` until one of them runs.",
-        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,FAILURE_POLICY:.webhooks[*].failurePolicy,NAMESPACES:.webhooks[*].namespaceSelector",
+        command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o 'custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,FAILURE_POLICY:.webhooks[*].failurePolicy,NAMESPACES:.webhooks[*].namespaceSelector'",
     }
     WebhookSlow ApiMachinery Warning Ticket {
         meaning: "The operator needs more than half of the time that the API server allows for the answer of an admission webhook.",

@@ -57,6 +57,9 @@ pub struct WebhookRule {
     /// Whether the rule covers creations.
     #[serde(skip_serializing_if = "is_default")]
     pub creations: bool,
+    /// Whether the rule covers only objects without a namespace.
+    #[serde(skip_serializing_if = "is_default")]
+    pub cluster_scoped: bool,
 }
 
 /// The authorities whose certificates the API server accepts from a webhook.
@@ -110,13 +113,16 @@ pub struct EndpointsView {
     pub service: String,
     /// The number of endpoints that are ready.
     pub ready: u32,
+    /// Whether the Service does not exist.
+    #[serde(skip_serializing_if = "is_default")]
+    pub absent: bool,
 }
 
-/// The maximum number of webhooks of one kind.
-pub const MAX_WEBHOOKS: usize = 500;
+/// The maximum number of webhooks of one kind that the model keeps.
+pub const MAX_WEBHOOKS: usize = 2_000;
 
 /// The maximum number of rules of a webhook, and of groups and resources of a rule.
-pub const MAX_RULES: usize = 32;
+pub const MAX_RULES: usize = 64;
 
 impl WebhookKind {
     /// All kinds.
@@ -138,6 +144,12 @@ impl WebhookRule {
     pub fn covers(&self, group: &str, resource: &str) -> bool {
         let has = |names: &[String], name: &str| names.iter().any(|it| it == "*" || it == name);
         has(&self.groups, group) && has(&self.resources, resource)
+    }
+
+    /// Returns whether the rule covers Pods.
+    #[must_use]
+    pub fn covers_pods(&self) -> bool {
+        !self.cluster_scoped && self.covers("", "pods")
     }
 }
 

@@ -123,8 +123,7 @@ impl Pseudonyms {
     }
 
     pub(super) fn endpoints(&self, view: EndpointsView) -> EndpointsView {
-        let EndpointsView { service, ready } = view;
-        EndpointsView { service: self.service(&service), ready }
+        EndpointsView { service: self.service(&view.service), ..view }
     }
 
     pub(super) fn permissions(&self, view: PermissionsView) -> PermissionsView {

@@ -27,6 +27,9 @@ const MAX_NAME: usize = 253;
 /// The longest path of a webhook, in bytes.
 const MAX_PATH: usize = 512;
 
+/// The start of the year 9000, in seconds: no reader has to understand later times.
+const LATEST: i64 = 221_845_392_000;
+
 /// The API server's default for `timeoutSeconds`.
 const TIMEOUT_SECONDS: i64 = 10;
 
@@ -95,6 +98,7 @@ struct RuleDocument {
     resources: Vec<String>,
     #[serde(deserialize_with = "or_default")]
     operations: Vec<String>,
+    scope: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -203,11 +207,12 @@ fn webhook(configuration: &str, document: WebhookDocument) -> Option<WebhookView
     })
 }
 
-/// Returns a rule, unless it covers only subresources.
+/// Returns a rule, unless it covers only subresources. `pods/*` covers Pods and all their subresources.
 fn rule(document: RuleDocument) -> Option<WebhookRule> {
-    let whole = |resource: String| match resource.as_str() {
-        "*/*" => Some("*".to_owned()),
-        _ => (!resource.contains('/')).then_some(resource),
+    let whole = |resource: String| match resource.split_once('/') {
+        Some((resource, "*")) => Some(resource.to_owned()),
+        Some(_) => None,
+        None => Some(resource),
     };
     let names = |names: Vec<String>| -> Vec<String> {
         let fits = names.into_iter().filter(|name| name.len() <= MAX_NAME);
@@ -215,7 +220,9 @@ fn rule(document: RuleDocument) -> Option<WebhookRule> {
     };
     let resources = names(document.resources.into_iter().filter_map(whole).collect());
     let creations = document.operations.iter().any(|it| it == "CREATE" || it == "*");
-    let rule = WebhookRule { groups: names(document.api_groups), resources, creations };
+    let cluster_scoped = document.scope.as_deref() == Some("Cluster");
+    let groups = names(document.api_groups);
+    let rule = WebhookRule { groups, resources, creations, cluster_scoped };
 
     (!rule.resources.is_empty()).then_some(rule)
 }
@@ -233,10 +240,22 @@ fn covered(selector: SelectorDocument) -> CoveredNamespaces {
             _ if key != NAMESPACE_NAME || !is_small => CoveredNamespaces::Unknown,
             (CoveredNamespaces::All, "In") => CoveredNamespaces::Only(values),
             (CoveredNamespaces::All, "NotIn") => CoveredNamespaces::Except(values),
+            (CoveredNamespaces::Only(names), "In") => only(names, |name| values.contains(name)),
+            (CoveredNamespaces::Only(names), "NotIn") => only(names, |name| !values.contains(name)),
+            (CoveredNamespaces::Except(names), "In") => only(values, |name| !names.contains(name)),
+            (CoveredNamespaces::Except(mut names), "NotIn") if names.len() <= MAX_RULES => {
+                names.extend(values);
+                CoveredNamespaces::Except(names)
+            }
             (before, "Exists") => before,
             _ => CoveredNamespaces::Unknown,
         }
     })
+}
+
+fn only(mut names: Vec<String>, keeps: impl Fn(&String) -> bool) -> CoveredNamespaces {
+    names.retain(keeps);
+    CoveredNamespaces::Only(names)
 }
 
 /// Returns the certificate that expires last. An empty line is a usual placeholder.
@@ -250,7 +269,7 @@ fn ca_bundle(base64: &str) -> CaBundle {
     let validity = |certificate: CertificateDer<'_>| {
         let (_, certificate) = x509_parser::parse_x509_certificate(&certificate).ok()?;
         let validity = certificate.validity();
-        let millis = |seconds: i64| seconds.checked_mul(1000).map(Timestamp);
+        let millis = |seconds: i64| seconds.min(LATEST).checked_mul(1000).map(Timestamp);
         Some((millis(validity.not_after.timestamp())?, millis(validity.not_before.timestamp())?))
     };
 
@@ -312,12 +331,16 @@ mod tests {
         let rules = r#","rules":[
             {"apiGroups":["a.io"],"resources":["ws","ws/status"],"operations":["UPDATE"]},
             {"apiGroups":["a.io"],"resources":["ws/scale"],"operations":["*"]},
-            {"apiGroups":["*"],"resources":["*/*"],"operations":["CREATE"]}]"#;
+            {"apiGroups":[""],"resources":["pods/*"],"operations":["CREATE"]},
+            {"apiGroups":["*"],"resources":["*/*"],"operations":["CREATE"]},
+            {"apiGroups":["*"],"resources":["*"],"operations":["CREATE"],"scope":"Cluster"}]"#;
         let [view] = &webhooks(&service(rules))[..] else { panic!("one webhook") };
-        let [one, all] = &view.rules[..] else { panic!("two rules: {:?}", view.rules) };
+        let [one, pods, all, cluster] = &view.rules[..] else { panic!("{:?}", view.rules) };
 
         assert!(one.covers("a.io", "ws") && !one.covers("a.io", "ws/status") && !one.creations);
-        assert!(all.covers("", "pods") && all.creations);
+        assert!(pods.covers_pods(), "and all their subresources");
+        assert!(all.covers_pods() && all.creations);
+        assert!(!cluster.covers_pods());
     }
 
     #[test]

@@ -22,6 +22,7 @@ mod items;
 mod siblings;
 mod special;
 mod text;
+mod webhooks;
 
 use self::index::DumpIndex;
 use self::items::{Item, documents, files, line_of};

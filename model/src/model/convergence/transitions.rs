@@ -355,21 +355,24 @@ impl ObjectContext<'_> {
     }
 
     /// Returns whether a transition only shows that the operator works on the object: a condition is
-    /// `Unknown` while it does, and then true again. The second transition counts if an earlier one
-    /// has counted since the object stopped being converged.
+    /// `Unknown` while it does, and then true again, or false as before. The second transition counts
+    /// unless it leads back to the state in which the object was before, according to the transitions that
+    /// have counted since it stopped being converged.
     fn is_step_of_work(
         &self,
         condition: &Arc<str>,
         statuses: (&str, &str),
         shown: Option<&Condition>,
     ) -> bool {
+        let has_failed = || {
+            let since = self.record.unconverged().map(|unconverged| unconverged.since);
+            let last = self.last_transition(condition);
+            last.zip(since).is_some_and(|(last, since)| last >= since)
+        };
         match statuses {
-            ("true", "unknown") => shown.is_some_and(reading::reports_work),
-            ("unknown", "true") => {
-                let since = self.record.unconverged().map(|unconverged| unconverged.since);
-                let last = self.last_transition(condition);
-                last.is_none_or(|last| since.is_none_or(|since| last < since))
-            }
+            ("true" | "false", "unknown") => shown.is_some_and(reading::reports_work),
+            ("unknown", "true") => !has_failed(),
+            ("unknown", "false") => has_failed(),
             _ => false,
         }
     }

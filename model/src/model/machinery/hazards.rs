@@ -32,16 +32,18 @@ const OF_TIMEOUT: f64 = 0.5;
 /// The timeout of a webhook that names none.
 const DEFAULT_TIMEOUT: Span = Span::secs(10);
 
-/// Returns the problems of a webhook. `is_slow` tells whether the finding about its slowness is open.
+/// Returns the problems of a webhook. `latencies` is `None` if they may be those of another one, and
+/// `is_slow` tells whether the finding about its slowness is open.
 pub(super) fn detect(
     world: &World,
     operator: &Operator,
-    latencies: &Latencies,
+    latencies: Option<&Latencies>,
     registration: &Registration,
     is_slow: bool,
 ) -> impl Iterator<Item = Detection> {
     let deadlock = deadlock(world, operator, &registration.view);
-    let slow = slow(world, operator, latencies, &registration.view, is_slow);
+    let slow = latencies
+        .and_then(|latencies| slow(world, operator, latencies, &registration.view, is_slow));
     [certificate(world, registration), deadlock, slow].into_iter().flatten()
 }
 
@@ -83,7 +85,7 @@ fn certificate(world: &World, registration: &Registration) -> Option<Detection> 
 /// The webhook decides on the Pods behind its own Service: once none of them runs, none can start.
 fn deadlock(world: &World, operator: &Operator, view: &WebhookView) -> Option<Detection> {
     let (namespace, _) = view.service.split_once('/')?;
-    let covers_pods = |rule: &WebhookRule| rule.creations && rule.covers("", "pods");
+    let covers_pods = |rule: &WebhookRule| rule.creations && rule.covers_pods();
     let is_own = operator.view.as_ref().is_none_or(|own| own.namespace == namespace);
     let is_certain = view.fails_closed && !view.some_objects && view.namespaces.contains(namespace);
     if !is_certain || !is_own || !view.rules.iter().any(covers_pods) {

@@ -3,13 +3,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{FindingCode, Subject};
+use crate::finding::{Confidence, FindingCode, Subject};
 use crate::model::findings::detection::Detection;
 use crate::model::machinery::hazards;
 use crate::model::machinery::latencies::Latencies;
 use crate::model::machinery::reports::{EndpointReport, Report};
 use crate::model::operator::Operator;
 use crate::model::world::World;
+use crate::model::world::limits::Limit;
 use crate::observation::{
     CallFailure, CalledWebhook, ConversionView, DefinitionView, EndpointsView, FailedCall,
     MAX_WEBHOOKS, WebhookKind, WebhookRule, WebhookView,
@@ -48,6 +49,8 @@ struct Unready {
     since: Timestamp,
     /// Whether one was ready before.
     was_ready: bool,
+    /// Whether the Service does not exist.
+    is_absent: bool,
 }
 
 impl Registrations {
@@ -67,6 +70,18 @@ impl Registrations {
         }
     }
 
+    /// Returns the names of the definitions with a conversion webhook.
+    pub(super) fn definitions(&self) -> impl Iterator<Item = &String> {
+        self.conversions.keys()
+    }
+
+    /// Returns the name of the definition of a kind with a conversion webhook.
+    pub(super) fn definition_of(&self, group: &str, kind: &str) -> Option<&str> {
+        let mut conversions = self.conversions.iter();
+        let found = conversions.find(|(_, it)| it.group == group && it.kind == kind);
+        found.map(|(name, _)| name.as_str())
+    }
+
     /// Forgets a definition that is gone.
     pub(super) fn forget_definition(&mut self, name: &str) {
         self.conversions.remove(name);
@@ -75,10 +90,11 @@ impl Registrations {
     /// Takes all webhooks of one kind.
     pub(super) fn note_webhooks(
         &mut self,
-        now: Timestamp,
+        world: &mut World,
         kind: WebhookKind,
         webhooks: Vec<WebhookView>,
     ) {
+        let now = world.now;
         let known = self.webhooks.remove(&kind).unwrap_or_default();
         let ca_since = |view: &WebhookView| {
             let same = known.iter().find(|it| {
@@ -88,6 +104,8 @@ impl Registrations {
             same.map_or(now, |known| known.ca_since)
         };
 
+        let over = webhooks.len().saturating_sub(MAX_WEBHOOKS);
+        (0..over).for_each(|_| world.count_dropped(Limit::Webhooks));
         let webhooks = webhooks.into_iter().take(MAX_WEBHOOKS);
         let webhooks = webhooks.map(|view| Registration { ca_since: ca_since(&view), view });
         self.webhooks.insert(kind, webhooks.collect());
@@ -97,10 +115,10 @@ impl Registrations {
     pub(super) fn note_endpoints(&mut self, now: Timestamp, endpoints: Vec<EndpointsView>) {
         let known = std::mem::take(&mut self.endpoints);
         let endpoints = endpoints.into_iter().take(MAX_WEBHOOKS);
-        let endpoints = endpoints.map(|EndpointsView { service, ready }| {
+        let endpoints = endpoints.map(|EndpointsView { service, ready, absent }| {
             let unready = match known.get(&service) {
-                Some(Some(unready)) => *unready,
-                known => Unready { since: now, was_ready: known.is_some() },
+                Some(Some(unready)) => Unready { is_absent: absent, ..*unready },
+                known => Unready { since: now, was_ready: known.is_some(), is_absent: absent },
             };
             (service, (ready == 0).then_some(unready))
         });
@@ -125,11 +143,11 @@ impl Registrations {
         });
 
         let unready = admissions.chain(conversions).filter_map(|(webhook, service)| {
-            let Unready { since, was_ready } = (*self.endpoints.get(service)?)?;
+            let Unready { since, was_ready, is_absent } = (*self.endpoints.get(service)?)?;
             let (service, cause) = (service.clone(), CallFailure::NoEndpoints);
             let call = FailedCall { webhook: webhook.clone(), service, cause };
             let report = Report { call, since };
-            Some((webhook, EndpointReport { report, was_ready }))
+            Some((webhook, EndpointReport { report, was_ready, is_absent }))
         });
         unready.collect()
     }
@@ -167,10 +185,16 @@ impl Registrations {
         for registration in self.covering(world) {
             let subject = Subject::Webhook { name: registration.view.name.clone() };
             let slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
+            let is_only = !self.is_path_of_others(&registration.view);
+            let latencies = Some(latencies).filter(|_| is_only);
             for detection in hazards::detect(world, operator, latencies, registration, slow) {
                 let key = (detection.code, subject.clone());
-                let known = detections.get(&key);
-                if known.is_none_or(|known: &Detection| detection.due < known.due) {
+                let rank = |it: &Detection| {
+                    let is_early = it.due > world.now;
+                    (is_early, it.harmless, it.confidence != Confidence::Confirmed, it.due)
+                };
+                let known = detections.get(&key).map(rank);
+                if known.is_none_or(|known| rank(&detection) < known) {
                     detections.insert(key, detection);
                 }
             }
@@ -186,12 +210,18 @@ impl Registrations {
         registrations.chain(endpoints).for_each(|at| *at = at.shifted(by_ms));
     }
 
+    /// Returns whether another Service has a webhook with the same path. The metrics of an operator name
+    /// only the path.
+    fn is_path_of_others(&self, view: &WebhookView) -> bool {
+        self.all().any(|it| it.view.path == view.path && it.view.service != view.service)
+    }
+
     fn all(&self) -> impl Iterator<Item = &Registration> {
         self.webhooks.values().flatten()
     }
 
     /// Returns the webhooks that cover a kind of the operator, or Pods. Those who look once at a dump
-    /// look at all of it.
+    /// look at all of it. Nobody calls a webhook without rules.
     fn covering(&self, world: &World) -> impl Iterator<Item = &Registration> {
         self.all().filter(|it| {
             let covers_kind = |rule: &WebhookRule| {
@@ -199,8 +229,9 @@ impl Registrations {
                     |group: &String| group == "*" || world.served_groups.contains(group.as_str());
                 rule.groups.iter().any(is_served)
             };
-            world.looks_once
-                || it.view.rules.iter().any(|rule| covers_kind(rule) || rule.covers("", "pods"))
+            let covers =
+                |rule: &WebhookRule| world.looks_once || covers_kind(rule) || rule.covers_pods();
+            it.view.rules.iter().any(covers)
         })
     }
 }

@@ -60,6 +60,8 @@ pub(super) struct EndpointReport {
     pub(super) report: Report,
     /// Whether loopwatch has seen one that was ready before.
     pub(super) was_ready: bool,
+    /// Whether the Service does not exist.
+    pub(super) is_absent: bool,
 }
 
 /// The maximum number of webhooks in the reports of one object.

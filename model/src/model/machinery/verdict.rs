@@ -2,6 +2,7 @@
 
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
+use crate::model::machinery::registrations::Registrations;
 use crate::model::machinery::reports::{EndpointReport, Report, Reports};
 use crate::model::operator::Operator;
 use crate::model::status::reading::Verdict;
@@ -31,25 +32,41 @@ const STARTS_WITHIN: Span = Span::secs(100);
 /// How long a new Pod counts as starting.
 const YOUNG: Span = Span::mins(2);
 
+/// Times of Pods are whole seconds, and loopwatch learns of endpoints a moment later.
+const REPLACED_IN: Span = Span::secs(2);
+
 /// How much longer the calls must fail if only one object reports it.
 const ALONE: i64 = 3;
 
 /// The maximum number of objects that the evidence names.
 const EXAMPLES: usize = 3;
 
+/// Returns the finding about the failing calls of a webhook.
+const fn code(webhook: &CalledWebhook) -> FindingCode {
+    match webhook {
+        CalledWebhook::Admission(_) => FindingCode::WebhookUnavailable,
+        CalledWebhook::Conversion { .. } => FindingCode::ConversionFailing,
+    }
+}
+
 /// Returns the finding about a webhook, and its subject; `None` if loopwatch does not know the kind
 /// that the webhook converts.
-pub(super) fn subject(world: &World, webhook: &CalledWebhook) -> Option<(FindingCode, Subject)> {
-    Some(match webhook {
-        CalledWebhook::Admission(name) => {
-            (FindingCode::WebhookUnavailable, Subject::Webhook { name: name.clone() })
-        }
+pub(super) fn subject(
+    world: &World,
+    registrations: &Registrations,
+    webhook: &CalledWebhook,
+) -> Option<(FindingCode, Subject)> {
+    let subject = match webhook {
+        CalledWebhook::Admission(name) => Subject::Webhook { name: name.clone() },
         CalledWebhook::Conversion { group, kind } => {
-            let Kind { resource, .. } = &world.kinds[world.number_of_kind(group, kind)? as usize];
-            let name = format!("{resource}.{group}");
-            (FindingCode::ConversionFailing, Subject::Definition { name })
+            let known = world.number_of_kind(group, kind).map(|kind| &world.kinds[kind as usize]);
+            let name = known.map(|Kind { resource, .. }| format!("{resource}.{group}"));
+            let registered = || registrations.definition_of(group, kind).map(str::to_owned);
+            Subject::Definition { name: name.or_else(registered)? }
         }
-    })
+    };
+
+    Some((code(webhook), subject))
 }
 
 /// Returns the problem of a webhook, if anybody reports one. While a confirmed finding about it is open,
@@ -75,7 +92,7 @@ pub(super) fn detect(
         (proof, doubt) => proof.or(doubt)?,
     };
 
-    let (code, _) = subject(world, webhook)?;
+    let code = code(webhook);
     let is_foreign = is_foreign(operator, case.service());
     let detection = Detection::new(world.now, code, since, due, || case.evidence(world));
     Some(
@@ -150,11 +167,13 @@ impl<'a> Case<'a> {
 
     fn evidence(&self, world: &World) -> Evidence {
         let objects = self.objects.len() + self.doubtful.len();
+        let is_absent = self.endpoints.is_some_and(|it| it.is_absent);
         let seen_in = [
             (self.watch.is_some(), "watch of loopwatch"),
             (objects > 0, "status"),
             (self.events.is_some(), "Events"),
-            (self.endpoints.is_some(), "EndpointSlices"),
+            (self.endpoints.is_some() && !is_absent, "EndpointSlices"),
+            (is_absent, "Services"),
         ];
         let seen_in = seen_in.into_iter().filter(|(is_seen, _)| *is_seen);
         let causes = self.reports().map(|report| report.call.cause);
@@ -163,7 +182,10 @@ impl<'a> Case<'a> {
 
         Evidence::new()
             .text("service", self.service())
-            .text("cause", cause.map_or("", CallFailure::as_str))
+            .text(
+                "cause",
+                if is_absent { "no Service" } else { cause.map_or("", CallFailure::as_str) },
+            )
             .names("seen_in", seen_in.map(|(_, place)| place.to_owned()).collect())
             .with_some("objects", (objects > 0).then(|| Value::count(objects)))
             .names("examples", examples.map(|(slot, _)| world.subject(*slot).to_string()).collect())
@@ -217,18 +239,17 @@ fn patience(world: &World, operator: &Operator, case: &Case<'_>) -> Span {
 
 /// Returns whether the operator starts, is replaced, or does not run at all: then it may start again, or
 /// the finding about its absence opens first. A Pod that has already answered, until it no longer did, does
-/// not start.
+/// not start; the one that replaces it may have been created in the second before.
 fn is_starting(world: &World, view: &OperatorView, answered_until: Option<Timestamp>) -> bool {
-    let is_recent = |at: Timestamp| {
-        world.now.since(at) < YOUNG && answered_until.is_none_or(|until| until <= at)
-    };
-    let started = |pod: &PodView| pod.containers.iter().filter_map(|it| it.running_since).max();
-    let is_young =
-        |pod: &PodView| pod.deleted.is_none() && started(pod).or(pod.created).is_none_or(is_recent);
+    let is_new = |at: Timestamp| answered_until.is_none_or(|until| until.before(REPLACED_IN) <= at);
+    let is_recent = |at: Timestamp| world.now.since(at) < YOUNG && is_new(at);
+    let started = |pod: &PodView| pod.containers.first().and_then(|it| it.running_since);
+    let is_young = |pod: &PodView| started(pod).or(pod.created).is_none_or(is_recent);
+    let mut remaining = view.pods.iter().filter(|pod| pod.deleted.is_none());
 
     view.workload.as_ref().is_some_and(|workload| workload.rolling)
-        || view.pods.iter().any(is_young)
-        || view.pods.iter().all(|pod| started(pod).is_none())
+        || remaining.clone().any(is_young)
+        || remaining.all(|pod| started(pod).is_none())
 }
 
 /// Returns whether another program than the operator answers the calls: its Service is in another

@@ -37,10 +37,18 @@ pub(crate) struct Webhooks {
     latencies: Latencies,
     /// The findings about registrations that are open.
     hazards: BTreeSet<(FindingCode, Subject)>,
-    /// The findings about failing calls that are open, each with whether it is confirmed.
-    found: BTreeMap<(FindingCode, Subject), bool>,
+    /// The findings about failing calls that are open.
+    found: BTreeMap<CalledWebhook, Found>,
     /// When to judge all webhooks again; `None` if there are none.
     review: Option<Timestamp>,
+}
+
+/// An open finding about failing calls.
+#[derive(Debug)]
+struct Found {
+    code: FindingCode,
+    subject: Subject,
+    is_confirmed: bool,
 }
 
 /// The longest time between two reviews of a webhook.
@@ -111,7 +119,7 @@ impl Webhooks {
         kind: WebhookKind,
         webhooks: Vec<WebhookView>,
     ) {
-        self.registrations.note_webhooks(step.world.now, kind, webhooks);
+        self.registrations.note_webhooks(step.world, kind, webhooks);
         self.due(step);
     }
 
@@ -123,6 +131,11 @@ impl Webhooks {
     ) {
         self.registrations.note_definition(definition);
         self.wait_for(step.world.now);
+    }
+
+    /// Returns the names of the definitions with a conversion webhook.
+    pub(crate) fn definitions(&self) -> impl Iterator<Item = &String> {
+        self.registrations.definitions()
     }
 
     /// Forgets a definition that is gone.
@@ -145,7 +158,7 @@ impl Webhooks {
         if !view.webhooks.is_empty() || !self.latencies.is_empty() {
             self.latencies.note(step.world.now, view);
             self.judge_registrations(step);
-            self.wait_for(step.world.now);
+            self.judge_changed(step);
         }
     }
 
@@ -164,24 +177,22 @@ impl Webhooks {
     fn judge(&mut self, step: &mut StepContext<'_>, webhooks: BTreeSet<CalledWebhook>) {
         let now = step.world.now;
         for webhook in webhooks {
-            let Some(found) = verdict::subject(step.world, &webhook) else { continue };
-            let is_open = self.found.get(&found) == Some(&true);
+            let known = self.found.remove(&webhook);
+            let is_open = known.as_ref().is_some_and(|known| known.is_confirmed);
+            let named = verdict::subject(step.world, &self.registrations, &webhook);
             let detection =
                 verdict::detect(step.world, step.operator, &self.reports, &webhook, is_open);
             let detection = detection.map(|it| self.with_covered_kinds(step.world, &webhook, it));
             let due = detection.as_ref().map(|detection| detection.due);
 
             self.review = self.review.into_iter().chain(due.filter(|due| *due > now)).min();
-            match detection.filter(|detection| detection.due <= now) {
-                Some(detection) => {
-                    let is_confirmed = detection.confidence == Confidence::Confirmed;
-                    self.found.insert(found.clone(), is_confirmed);
-                    step.findings.report(step.world, found.1, detection);
-                }
-                None if self.found.remove(&found).is_some() => {
-                    step.findings.clear(now, found.0, &found.1);
-                }
-                None => {}
+            let detection = detection.filter(|detection| detection.due <= now);
+            if let Some(((code, subject), detection)) = named.zip(detection) {
+                let is_confirmed = detection.confidence == Confidence::Confirmed;
+                step.findings.report(step.world, subject.clone(), detection);
+                self.found.insert(webhook, Found { code, subject, is_confirmed });
+            } else if let Some(Found { code, subject, .. }) = known {
+                step.findings.clear(now, code, &subject);
             }
         }
 

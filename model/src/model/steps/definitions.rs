@@ -1,5 +1,7 @@
 //! Custom resource definitions that appear, change or disappear.
 
+use std::collections::BTreeSet;
+
 use crate::model::Model;
 use crate::model::deletion::terminating_scopes::TerminatingScope;
 use crate::observation::DefinitionView;
@@ -35,8 +37,8 @@ impl Model {
                 TerminatingScope::Definition(name) => names.contains(name),
             }
         });
-        let gone: Vec<String> =
-            self.parts.definitions.names().filter(|name| !names.contains(name)).cloned().collect();
+        let known = self.parts.definitions.names().chain(self.parts.webhooks.definitions());
+        let gone: BTreeSet<String> = known.filter(|name| !names.contains(name)).cloned().collect();
 
         gone.into_iter().for_each(|name| self.definition_gone(name));
     }

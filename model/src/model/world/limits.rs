@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::observation::{MAX_EVENTS, MAX_OBJECT_BYTES, MAX_PODS};
+use crate::observation::{MAX_EVENTS, MAX_OBJECT_BYTES, MAX_PODS, MAX_WEBHOOKS};
 use crate::settings;
 
 /// A limit.
@@ -52,6 +52,8 @@ pub(crate) enum Limit {
     BrokenWorkloads,
     /// Objects whose status reports failed calls of webhooks.
     FailedCalls,
+    /// Webhooks of one kind of configuration.
+    Webhooks,
     /// Namespaces and definitions that are being deleted.
     TerminatingScopes,
     /// Bad owner references.
@@ -182,6 +184,7 @@ impl Limit {
             Self::Recreated => "recreated",
             Self::BrokenWorkloads => "broken_workloads",
             Self::FailedCalls => "failed_calls",
+            Self::Webhooks => "webhooks",
             Self::TerminatingScopes => "containers",
             Self::BadOwners => "owner_hazards",
             Self::UnverifiedOwners => "owner_doubts",
@@ -226,6 +229,7 @@ impl Limit {
             Self::Recreated => MAX_RECREATED,
             Self::BrokenWorkloads => MAX_BROKEN_WORKLOADS,
             Self::FailedCalls => MAX_FAILED_CALLS,
+            Self::Webhooks => MAX_WEBHOOKS,
             Self::TerminatingScopes => MAX_TERMINATING_SCOPES,
             Self::BadOwners => MAX_BAD_OWNERS,
             Self::UnverifiedOwners => MAX_UNVERIFIED_OWNERS,

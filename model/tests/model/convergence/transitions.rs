@@ -281,6 +281,24 @@ fn a_condition_that_is_unknown_while_the_operator_works_does_not_flap() {
     assert!(flaps(&[(False, "Progressing")]));
 }
 
+/// Flux tries to apply a broken manifest again and again.
+#[test]
+fn a_failure_that_is_tried_again_and_again_does_not_flap() {
+    use ConditionStatus::{False, Unknown};
+
+    let mut lab = Lab::new();
+    let mut app = lab.converged("app");
+    lab.advance(Span::hours(1));
+    for _ in 0..15 {
+        lab.apply(app.condition("Ready", Unknown, "Progressing"));
+        lab.advance(Span::secs(5));
+        lab.apply(app.condition("Ready", False, "BuildFailed"));
+        lab.advance(Span::secs(115));
+    }
+
+    assert!(!lab.has("ConditionFlapping") && lab.has("Regressed"), "{:?}", lab.findings());
+}
+
 /// Returns whether the phases of a pool cycle if it scales every three minutes and its summary
 /// condition has this status meanwhile.
 fn cycles(phase: &str, meanwhile: ConditionStatus) -> bool {

@@ -8,7 +8,7 @@ use loopwatch_model::observation::{
 };
 use loopwatch_model::time::{Span, Timestamp};
 
-use crate::lab::pods::{INSTANCE, OTHER, Op, POD, pod};
+use crate::lab::pods::{INSTANCE, OTHER, OTHER_POD, Op, POD, pod};
 use crate::lab::{GROUP, Lab};
 
 const SERVICE: &str = "ops/hook";
@@ -36,6 +36,7 @@ fn webhook(lab: &Lab) -> WebhookView {
         groups: vec![GROUP.to_owned()],
         resources: vec!["widgets".to_owned()],
         creations: true,
+        cluster_scoped: false,
     };
     WebhookView {
         configuration: "hooks".to_owned(),
@@ -61,7 +62,11 @@ fn list(lab: &mut Lab, webhooks: Vec<WebhookView>) {
 
 fn ready(lab: &mut Lab, ready: u32) {
     let service = SERVICE.to_owned();
-    lab.observe(Observation::EndpointsListed(vec![EndpointsView { service, ready }]));
+    lab.observe(Observation::EndpointsListed(vec![EndpointsView {
+        service,
+        ready,
+        absent: false,
+    }]));
 }
 
 /// Returns the evidence of a finding, as `key value`.
@@ -453,4 +458,112 @@ fn a_kind_with_one_version_or_of_others_needs_no_conversion() {
         lab.advance(Span::mins(5));
         lab.assert_no_findings();
     }
+}
+
+#[test]
+fn a_pod_that_is_moved_to_another_node_may_take_longer() {
+    let (mut lab, mut op) = operator();
+    let view = webhook(&lab);
+    list(&mut lab, vec![view]);
+    ready(&mut lab, 1);
+    lab.advance(Span::mins(1));
+
+    // The replacement waits for its image, and the old Pod ends.
+    let created = Timestamp(lab.now.0 - lab.now.0.rem_euclid(1000));
+    op.view.pods[0].deleted = Some(lab.now);
+    let mut replacement = pod(OTHER_POD, created);
+    replacement.containers[0].running_since = None;
+    op.view.pods.push(replacement);
+    lab.advance(Span(700));
+    op.seen(&mut lab);
+    ready(&mut lab, 0);
+    lab.advance(Span::secs(45));
+    lab.assert_no_findings();
+
+    op.view.pods.remove(0);
+    op.view.pods[0].containers[0].running_since = Some(lab.now);
+    op.seen(&mut lab);
+    lab.advance(Span::secs(30));
+    ready(&mut lab, 1);
+    lab.advance(Span::mins(1));
+    assert!(!lab.has("WebhookUnavailable"), "{:?}", lab.findings());
+}
+
+#[test]
+fn a_helper_container_does_not_answer_for_the_operator() {
+    let (mut lab, mut op) = operator();
+    let view = webhook(&lab);
+    list(&mut lab, vec![view]);
+    ready(&mut lab, 1);
+    let helper = op.container().clone();
+    op.view.pods[0].containers.push(helper);
+    lab.advance(Span::mins(1));
+    op.crash(&mut lab, "Error");
+    ready(&mut lab, 0);
+    lab.advance(Span::secs(60));
+
+    assert!(!lab.has("WebhookUnavailable"), "{:?}", lab.findings());
+}
+
+#[test]
+fn a_harmless_webhook_does_not_hide_one_of_the_same_name() {
+    let (mut lab, _) = operator();
+    let expired = |ago| CaBundle::Valid { from: Timestamp(0), until: ago };
+    let harmless = WebhookView {
+        configuration: "others".to_owned(),
+        ca: expired(lab.ago(Span::hours(9))),
+        fails_closed: false,
+        ..webhook(&lab)
+    };
+    let severe = WebhookView { ca: expired(lab.ago(Span::hours(1))), ..webhook(&lab) };
+    for webhooks in [vec![harmless.clone(), severe.clone()], vec![severe, harmless]] {
+        list(&mut lab, webhooks);
+        assert_eq!(lab.finding("WebhookCertificate").severity, Severity::Warning);
+    }
+}
+
+#[test]
+fn rules_that_cover_no_object_of_the_operator_are_no_hazard() {
+    let (mut lab, _) = operator();
+    let expired = CaBundle::Valid { from: Timestamp(0), until: lab.ago(Span::hours(1)) };
+    let nothing = WebhookView { rules: Vec::new(), ca: expired, ..webhook(&lab) };
+    let mut cluster = for_pods(&lab);
+    cluster.rules[0].cluster_scoped = true;
+    cluster.rules[0].groups = vec!["*".to_owned()];
+    list(&mut lab, vec![nothing, cluster]);
+    lab.advance(Span::mins(10));
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_path_that_two_services_have_tells_nothing_about_either() {
+    let (mut lab, _) = operator();
+    let other = WebhookView { service: "ops/other".to_owned(), ..webhook(&lab) };
+    let own = webhook(&lab);
+    list(&mut lab, vec![own, other]);
+    calls(&mut lab, INSTANCE, 10, 1.0);
+    lab.advance(Span::secs(15));
+    calls(&mut lab, INSTANCE, 20, 81.0);
+    lab.assert_no_findings();
+}
+
+#[test]
+fn a_full_list_of_definitions_ends_the_conversion_of_others() {
+    let (mut lab, _) = operator();
+    lab.observe(Observation::DefinitionSeen(definition(&["v1", "v1beta1"], SERVICE)));
+    ready(&mut lab, 0);
+    lab.advance(Span::mins(3));
+    assert!(lab.has("ConversionFailing"));
+
+    lab.observe(Observation::DefinitionsListed(Vec::new()));
+    lab.advance(Span::secs(15));
+    assert!(!lab.has("ConversionFailing"), "{:?}", lab.findings());
+}
+
+#[test]
+fn webhooks_beyond_the_limit_are_counted() {
+    let (mut lab, _) = operator();
+    let view = webhook(&lab);
+    list(&mut lab, vec![view; 2_001]);
+    assert!(lab.has("LimitReached"), "{:?}", lab.findings());
 }

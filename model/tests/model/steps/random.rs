@@ -353,8 +353,9 @@ impl World {
         let observation = match self.dice.roll(4) {
             0 => {
                 let ready = self.dice.roll(2) as u32;
-                let none = self.dice.one_in(3);
-                let endpoints = (!none).then_some(EndpointsView { service, ready });
+                let absent = ready == 0 && self.dice.one_in(3);
+                let some = !self.dice.one_in(3);
+                let endpoints = some.then_some(EndpointsView { service, ready, absent });
                 Observation::EndpointsListed(endpoints.into_iter().collect())
             }
             1 => Observation::DefinitionSeen(DefinitionView {
@@ -378,6 +379,7 @@ impl World {
                         groups: vec![["*", "", "example.io"][self.dice.roll(3) as usize].into()],
                         resources: vec!["*".into()],
                         creations: self.dice.one_in(2),
+                        cluster_scoped: self.dice.one_in(5),
                     }],
                     ..WebhookView::default()
                 });

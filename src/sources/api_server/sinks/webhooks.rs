@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use loopwatch_model::observation::{
-    EndpointsView, MAX_WEBHOOKS, Observation, SourceId, WebhookKind, WebhookView,
+    EndpointsView, Observation, SourceId, WebhookKind, WebhookView,
 };
 use tokio::sync::Notify;
 
@@ -43,8 +43,8 @@ pub(crate) struct WebhookSink {
 
 /// Turns events about the EndpointSlices of some Services into observations.
 pub(crate) struct EndpointSink {
-    /// The ready endpoints of each slice, by Service.
-    services: BTreeMap<String, BTreeMap<String, u32>>,
+    /// The ready endpoints of each slice, by Service; `None` for one that has never had a slice.
+    services: BTreeMap<String, Option<BTreeMap<String, u32>>>,
     /// The slices of the list in progress.
     listed: BTreeSet<String>,
     /// Whether the list had to skip a slice.
@@ -108,8 +108,7 @@ impl WebhookSink {
     }
 
     fn report(&self, out: &mut Vec<Observation>) {
-        let webhooks = self.known.values().flatten().take(MAX_WEBHOOKS);
-        let webhooks: Vec<WebhookView> = webhooks.cloned().collect();
+        let webhooks: Vec<WebhookView> = self.known.values().flatten().cloned().collect();
         let names = webhooks.iter().filter_map(|view| view.service.split_once('/'));
         self.services.set(self.kind, names.map(|(_, name)| name.to_owned()).collect());
         out.push(Observation::WebhooksListed { kind: self.kind, webhooks });
@@ -181,7 +180,7 @@ impl EndpointSink {
     }
 
     pub(crate) fn new(namespace: &str, services: &BTreeSet<String>) -> Self {
-        let services = services.iter().map(|name| (format!("{namespace}/{name}"), BTreeMap::new()));
+        let services = services.iter().map(|name| (format!("{namespace}/{name}"), None));
         Self {
             services: services.collect(),
             listed: BTreeSet::new(),
@@ -193,23 +192,22 @@ impl EndpointSink {
     /// Keeps the ready endpoints of a slice.
     fn keep(&mut self, slice: EndpointSlice) {
         if let Some(slices) = self.services.get_mut(&slice.service) {
-            slices.insert(slice.name, slice.ready);
+            slices.get_or_insert_default().insert(slice.name, slice.ready);
         }
     }
 
     /// Reports all endpoints if they have changed. Kubernetes creates a slice for each Service that selects
-    /// Pods, even if there are none, so nothing is known about a Service without one: its name may stand for
-    /// another host. Nothing is certain after a list that had to skip a slice.
+    /// Pods, even if there are none, so nothing is known about a Service that never had one: its name may
+    /// stand for another host. Somebody has deleted a Service that has lost its slices. Nothing is certain after a list that had to skip a slice.
     fn report(&mut self, out: &mut Vec<Observation>) {
-        let view = |(service, slices): (&String, &BTreeMap<String, u32>)| {
+        let view = |(service, slices): (&String, &Option<BTreeMap<String, u32>>)| {
+            let slices = slices.as_ref()?;
             let ready = slices.values().fold(0_u32, |sum, ready| sum.saturating_add(*ready));
-            EndpointsView { service: service.clone(), ready }
+            Some(EndpointsView { service: service.clone(), ready, ..EndpointsView::default() })
         };
         let views: Vec<EndpointsView> = match self.is_incomplete {
             true => Vec::new(),
-            false => {
-                self.services.iter().filter(|(_, slices)| !slices.is_empty()).map(view).collect()
-            }
+            false => self.services.iter().filter_map(view).collect(),
         };
 
         if self.reported.as_ref() != Some(&views) {
@@ -242,9 +240,8 @@ impl WatchSink for EndpointSink {
 
     fn ended(&mut self, _: u64, _: &str, out: &mut Vec<Observation>) {
         let listed = std::mem::take(&mut self.listed);
-        self.services
-            .values_mut()
-            .for_each(|slices| slices.retain(|name, _| listed.contains(name)));
+        let known = self.services.values_mut().flatten();
+        known.for_each(|slices| slices.retain(|name, _| listed.contains(name)));
         self.report(out);
     }
 
@@ -260,7 +257,7 @@ impl WatchSink for EndpointSink {
         let EndpointSlice { name, version, service, .. } = endpoint_slice(object)?;
         self.listed.remove(&name);
         if let Some(slices) = self.services.get_mut(&service) {
-            slices.remove(&name);
+            slices.as_mut().map(|slices| slices.remove(&name));
         }
 
         self.report(out);
@@ -362,8 +359,9 @@ mod tests {
         sink.deleted(&slice("a-2", "a", true), &mut out).expect("a slice");
         assert_eq!(endpoints(&mut out), [service("a", 0), service("b", 0)]);
 
+        out.clear();
         sink.deleted(&slice("a-1", "a", true), &mut out).expect("a slice");
-        assert_eq!(endpoints(&mut out), [service("b", 0)]);
+        assert!(out.is_empty(), "a has no endpoint either without its Service");
 
         sink.began(2, &mut out);
         sink.skipped();

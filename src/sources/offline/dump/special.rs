@@ -1,29 +1,23 @@
 //! Objects of a dump that are evidence about others: namespaces, definitions, webhooks with their
 //! endpoints, and the leases that show the time of the dump.
 
-use std::collections::BTreeMap;
-
 use loopwatch_model::model::annotated;
-use loopwatch_model::observation::{
-    Answer, DefinitionView, EndpointsView, NamespaceView, ObjectAddress, ObjectView, Observation,
-    Probe, WebhookKind, WebhookView,
-};
+use loopwatch_model::observation::{DefinitionView, NamespaceView, ObjectView, Observation};
 use loopwatch_model::time::Timestamp;
 use serde::Deserialize;
 
 use super::index::DumpIndex;
 use super::items::Item;
 use super::siblings::Objects;
-use crate::sources::decoding::{definition, endpoint_slice, webhook_configuration};
+use super::webhooks::DumpedWebhooks;
+use crate::sources::decoding::definition;
 
 /// The namespaces, the definitions, the webhooks and the time.
 #[derive(Debug, Default)]
 pub(super) struct Special {
     namespaces: Vec<NamespaceView>,
     definitions: Vec<DefinitionView>,
-    webhooks: BTreeMap<WebhookKind, Vec<WebhookView>>,
-    /// The ready endpoints by Service.
-    endpoints: BTreeMap<String, u32>,
+    webhooks: DumpedWebhooks,
     /// The newest renewal of a lease of Kubernetes.
     pub(super) renewed: Option<Timestamp>,
 }
@@ -75,22 +69,7 @@ impl Special {
                     definition(item.json().as_bytes()).map_err(|failure| failure.to_string())?;
                 self.definitions.push(view);
             }
-            ("admissionregistration.k8s.io", kind) => {
-                let kind = match kind {
-                    "ValidatingWebhookConfiguration" => WebhookKind::Validating,
-                    "MutatingWebhookConfiguration" => WebhookKind::Mutating,
-                    _ => return Ok(()),
-                };
-                let configuration = webhook_configuration(item.json().as_bytes())
-                    .map_err(|failure| failure.to_string())?;
-                self.webhooks.entry(kind).or_default().extend(configuration.webhooks);
-            }
-            ("discovery.k8s.io", "EndpointSlice") => {
-                let slice = endpoint_slice(item.json().as_bytes())
-                    .map_err(|failure| failure.to_string())?;
-                let ready = self.endpoints.entry(slice.service).or_default();
-                *ready = ready.saturating_add(slice.ready);
-            }
+            _ if self.webhooks.add(group, kind, &item)? => {}
             ("coordination.k8s.io", "Lease") if CLOCKS.contains(&object.key.namespace.as_str()) => {
                 let lease: LeaseDocument = serde_json::from_str(&item.json()).unwrap_or_default();
                 let renewed = lease.spec.renew_time.and_then(|time| Timestamp::parse(&time));
@@ -115,39 +94,11 @@ impl Special {
         let namespaces = self.namespaces.into_iter();
         let namespaces =
             namespaces.filter(|view| view.deleted.is_some() || !view.annotations.is_empty());
+        let webhooks = self.webhooks.observations(&self.definitions, index);
         let definitions = self.definitions.into_iter().map(Observation::DefinitionSeen);
-        let mut endpoints = self.endpoints;
-        endpoints.extend(missing_services(&self.webhooks, index).map(|service| (service, 0)));
-        let webhooks = self.webhooks.into_iter();
-        let webhooks =
-            webhooks.map(|(kind, webhooks)| Observation::WebhooksListed { kind, webhooks });
-        let endpoints = endpoints.into_iter();
-        let endpoints = endpoints.map(|(service, ready)| EndpointsView { service, ready });
-        let endpoints: Vec<EndpointsView> = endpoints.collect();
-        let endpoints = (!endpoints.is_empty()).then_some(Observation::EndpointsListed(endpoints));
 
-        let namespaces = namespaces.map(Observation::NamespaceSeen);
-        namespaces.chain(definitions).chain(webhooks).chain(endpoints)
+        namespaces.map(Observation::NamespaceSeen).chain(definitions).chain(webhooks)
     }
-}
-
-/// The Services of webhooks of which the dump shows that they do not exist.
-fn missing_services(
-    webhooks: &BTreeMap<WebhookKind, Vec<WebhookView>>,
-    index: &DumpIndex,
-) -> impl Iterator<Item = String> {
-    let services = webhooks.values().flatten().map(|view| &view.service);
-    let missing = services.filter(|service| {
-        service.split_once('/').is_some_and(|(namespace, name)| {
-            let (namespace, name) = (namespace.to_owned(), name.to_owned());
-            let address =
-                ObjectAddress { kind: "Service".to_owned(), namespace, name, ..<_>::default() };
-            index.answer(&Probe::Read(address)) == Answer::Absent
-        })
-    });
-
-    let missing: Vec<String> = missing.cloned().collect();
-    missing.into_iter()
 }
 
 /// Whether objects of this kind have only observations of their own, as in a cluster.

@@ -54,6 +54,10 @@ impl ObjectContext<'_> {
         update: &Update<'_>,
         written: Option<Timestamp>,
     ) -> Option<Timestamp> {
+        if update.view.observed_generation.is_some_and(|seen| seen < update.view.generation) {
+            return None; // the operator has never got this generation into effect
+        }
+
         let in_time = written?.after(self.deadline(false).0);
         let lost =
             update.lost_at.filter(|lost| *lost > in_time && update.restored.overdue.is_none());

@@ -8,7 +8,7 @@ use crate::model::status::reading::signals::Signal;
 use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict};
 use crate::observation::ConditionStatus::{False, True};
-use crate::observation::{FactValue, ObjectView};
+use crate::observation::{Condition, FactValue, ObjectView};
 
 /// Lists that hold conditions, or entries with conditions.
 const CONDITION_LISTS: &[&str] = &["status.conditions", "status.parents", "status.ancestors"];
@@ -27,7 +27,8 @@ pub(super) fn none_about_health(object: &ObjectView) -> Option<Signal> {
             new(format!("{list}=[]"))
         }
         Some(first)
-            if object.observed_generation.is_none() && newest_generation(object).is_some() =>
+            if object.observed_generation.is_none()
+                && newest_generation(object, |_| true).is_some() =>
         {
             if top_level.all(|condition| Polarity::is_unknown(&condition.r#type)) {
                 new(show(first))
@@ -66,15 +67,22 @@ pub(super) fn doubtful_fault(object: &ObjectView) -> Option<Signal> {
 }
 
 /// Returns the generation that the status is about. Many operators set `observedGeneration` only in
-/// their conditions.
+/// their conditions. Flux sets that of the status only after a success, so a summary that is not true may
+/// be about a later generation.
 pub(crate) fn observed_generation(object: &ObjectView) -> Option<i64> {
-    object.observed_generation.or_else(|| newest_generation(object))
+    let is_unmet = |condition: &&Condition| {
+        condition.status != True && matches!(Polarity::of(&condition.r#type), Polarity::Summary(_))
+    };
+    match object.observed_generation {
+        Some(own) => Some(own.max(newest_generation(object, is_unmet).unwrap_or(own))),
+        None => newest_generation(object, |_| true),
+    }
 }
 
-/// Returns the newest generation that a top-level condition reports.
-fn newest_generation(object: &ObjectView) -> Option<i64> {
+/// Returns the newest generation that some of the top-level conditions report.
+fn newest_generation(object: &ObjectView, is_of: impl Fn(&&Condition) -> bool) -> Option<i64> {
     let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());
-    top_level.filter_map(|condition| condition.observed_generation).max()
+    top_level.filter(is_of).filter_map(|condition| condition.observed_generation).max()
 }
 
 /// Returns whether the condition `Progressing` says that the rollout is complete.
