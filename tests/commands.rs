@@ -886,6 +886,23 @@ fn run_serves_despite_an_invalid_configuration() {
     stop(child);
 }
 
+/// The disk of the log may be full, and the reader of a pipe may end.
+#[test]
+fn run_goes_on_without_its_log() {
+    let port = free_port();
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").expect("a full device");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_loopwatch"));
+    let listen = format!("127.0.0.1:{port}");
+    command.args(["run", "--listen", &listen, "--deadline", "soon"]).env_remove(IN_CLUSTER);
+    let child = command.env("HOME", "/nonexistent").stderr(full).spawn().expect("loopwatch runs");
+
+    eventually(|| std::net::TcpStream::connect(("127.0.0.1", port)).ok());
+    let findings = get(port, "/api/v1/findings");
+    assert!(findings.contains("ConfigInvalid"), "it has logged that, too: {findings}");
+
+    stop(child);
+}
+
 #[test]
 fn a_second_signal_ends_a_process_that_waits_for_a_receiver() {
     let silent = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
