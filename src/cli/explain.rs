@@ -61,10 +61,10 @@ Examples:
 
 explain sends only get and list requests. It shows generations and ages, conditions, owners and
 children as a tree, finalizers with the actor that should remove each, and the open findings:
-  - By default, explain looks at the cluster once. It reads the object, and the metadata of all objects
-    in its namespace to find its children. It reads the status of at most 200 of them, and no contents
-    of Secrets. It cannot know how long finalizers usually take, or whether a controller was alive
-    before.
+  - By default, explain looks at the cluster once. It reads the object, and the metadata of all
+    objects in its namespace to find its children. It reads the status of at most 200 of them, and
+    no contents of Secrets. It cannot know how long finalizers usually take, or whether a controller
+    was alive before.
   - A running loopwatch (--server) knows that for the kinds that it watches. To reach a sidecar, run
     `kubectl port-forward POD 9917:9918` first. Plain http:// is only for this host.
 The report names the kinds that the account may not read.";

@@ -37,16 +37,18 @@ pub(super) struct RightsArgs {
 
 const EXAMPLES: &str = "\
 Examples:
-  loopwatch rights --operator ops/widget-operator  As an administrator who may impersonate its account
-  kubectl exec POD -c loopwatch -- loopwatch rights  In the operator's Pod, with the account of the Pod
-  loopwatch rights --from incident.jsonl.gz        From a recording, which also knows deleted objects
-  loopwatch rights -o json                         For scripts
+  loopwatch rights --operator ops/widget-operator    As an administrator who may impersonate it
+  kubectl exec POD -c loopwatch -- loopwatch rights  In the operator's Pod, with its account
+  loopwatch rights --from incident.jsonl.gz          From a recording, with deleted objects
+  loopwatch rights -o json                           For scripts
 
-The permissions come from a review of the account's own rules, which every account may request. Their
-use comes from the managed fields of the objects that loopwatch watches, and from the operator's
-leases. It needs no permission that `loopwatch run` does not need. Each permission is one of:
-  used         An object records a write of the operator. Unless the write is a server-side apply, it
-               counts as update and as patch, because the API server does not record which it was.
+The permissions come from a review of the account's own rules, which every account may request.
+Their use comes from the managed fields of the objects that loopwatch watches, and from the
+operator's leases. It needs no permission that `loopwatch run` does not need. Each permission is
+one of:
+  used         An object records a write of the operator. Unless the write is a server-side apply,
+               it counts as update and as patch, because the API server does not record which it
+               was.
   not_seen     loopwatch watches the objects and finds no such write. The permission may still be in
                use: deleted objects leave no trace, and a rare task may need it.
   wildcard     It has a `*`. The report lists the uses of it that loopwatch has observed.

@@ -50,6 +50,11 @@ impl Job {
         }
     }
 
+    /// Whether it gets only a watch that the kinds leave.
+    pub(super) fn gives_way(&self) -> bool {
+        matches!(self, Self::Webhooks(_) | Self::Endpoints)
+    }
+
     /// Whether it holds a connection that counts towards `--max-watches`. The watches of Events get
     /// only what the others leave.
     pub(super) fn counts_as_watch(&self) -> bool {

@@ -206,7 +206,7 @@ impl WatchedKinds {
 
 /// The kinds to watch within the limit, and the watches that exceed it. Primary kinds come first.
 fn within_limit(kinds: &[WatchedKind], launcher: &Launcher) -> (ToRun, Vec<WatchId>) {
-    let others = launcher.count_watches(|job| !matches!(job, Job::Watch(_)));
+    let others = launcher.count_watches(|job| !matches!(job, Job::Watch(_)) && !job.gives_way());
 
     // With `once`, watches only list, and lists take turns, so the limit does not apply.
     let options = &launcher.options.discovery;

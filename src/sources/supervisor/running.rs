@@ -207,6 +207,12 @@ impl Running {
         self.polls.note_change(watched != Some(&found.kinds), &found);
         self.apply_with_children(found).await?;
 
+        // These get only the watches that the kinds leave.
+        let Self { webhooks, discovery, launcher, .. } = self;
+        if let Err(failure) = webhooks.follow(discovery, launcher).await? {
+            return self.discovery_failed(&failure).await;
+        }
+
         if !self.lists_once() {
             let Self { kinds, discovery, launcher, .. } = self;
             if let Err(failure) = self.events.follow(kinds, discovery, launcher).await? {
@@ -218,23 +224,15 @@ impl Running {
         Ok(self.polls.interval(often, self.discovery.is_behind()))
     }
 
-    /// Polls discovery, after the sources that it needs, and follows the webhooks if the API server
-    /// serves them.
+    /// Polls discovery, after the sources that it needs.
     async fn find(&mut self) -> Result<Result<Discovered, Failure>, Closed> {
-        let Self { optional, webhooks, discovery, launcher, .. } = self;
+        let Self { optional, discovery, launcher, .. } = self;
         if let Err(failure) = optional.review(discovery, launcher).await? {
             return Ok(Err(failure));
         }
 
         self.operator.follow_pods(launcher).await;
-        let found = discovery.poll().await;
-        if found.is_ok()
-            && let Err(failure) = webhooks.follow(discovery, launcher).await?
-        {
-            return Ok(Err(failure));
-        }
-
-        Ok(found)
+        Ok(self.discovery.poll().await)
     }
 
     /// Applies a result of discovery, with the child kinds that samples show.

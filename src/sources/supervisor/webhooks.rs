@@ -43,7 +43,7 @@ impl FollowedWebhooks {
             let (group, resource) = (WebhookSink::GROUP, kind.resource());
             let is_wanted =
                 launcher.operator_namespace().is_some() && discovery.serves(group, resource);
-            let may = match is_wanted {
+            let may = match is_wanted && has_room(launcher, &Job::Webhooks(kind)) {
                 true => discovery.may_watch(group, resource, "").await,
                 false => Ok(false),
             };
@@ -67,7 +67,9 @@ impl FollowedWebhooks {
         let converting = self.definitions.conversion_services(namespace);
         let mut services = self.services.names();
         services.extend(converting);
-        if !services.is_empty() {
+        if !has_room(launcher, &Job::Endpoints) {
+            services.clear();
+        } else if !services.is_empty() {
             let (group, resource) = (EndpointSink::GROUP, EndpointSink::RESOURCE);
             match discovery.may_watch(group, resource, namespace).await {
                 Ok(true) => {}
@@ -136,4 +138,11 @@ impl FollowedWebhooks {
             self.services.changed.notified().await;
         }
     }
+}
+
+/// Whether `--max-watches` leaves room for a watch. With `once`, watches only list, and the limit does not
+/// apply.
+fn has_room(launcher: &Launcher, job: &Job) -> bool {
+    let options = &launcher.options.discovery;
+    options.once || launcher.count_watches(|other| other != job) < options.max_watches
 }

@@ -236,7 +236,7 @@ impl ObjectContext<'_> {
     fn regressed(&self) -> Option<Detection> {
         let unconverged = self.record.unconverged()?;
         let since = unconverged.regressed_since?;
-        if self.record.verdict == Verdict::Unknown {
+        if self.record.verdict == Verdict::Unknown || self.judges_others() {
             return None;
         }
 

@@ -256,9 +256,14 @@ impl ObjectContext<'_> {
         (is_same && (fails || retries)).then_some((known.sort, known.since))
     }
 
+    /// Returns whether the failure is a verdict about other objects.
+    pub(crate) fn judges_others(&self) -> bool {
+        self.record.hot.as_ref().is_some_and(|hot| reading::judges_others(&hot.signal))
+    }
+
     /// Returns how the object fails, as its kind counts it.
     pub(crate) fn failure(&self) -> Option<Failure> {
-        if self.record.hot.is_none() || self.is_excused() {
+        if self.record.hot.is_none() || self.is_excused() || self.judges_others() {
             return None;
         }
 

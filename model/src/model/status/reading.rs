@@ -223,6 +223,13 @@ reasons! {
     CountsShort => "fewer replicas are ready than wanted",
 }
 
+/// Returns whether the signal of a failure is a verdict about other objects. A policy that finds a violation
+/// works as it should: `status.compliant=NonCompliant`.
+pub(crate) fn judges_others(signal: &str) -> bool {
+    let part = signal.split(['=', ' ']).next().unwrap_or_default();
+    part.rsplit('.').next() == Some("compliant")
+}
+
 /// Returns whether a condition type describes health rather than activity. Only these count for
 /// flapping and regressions.
 pub(crate) fn describes_health(condition_type: &str) -> bool {
@@ -493,12 +500,19 @@ fn worst_signal(
         Some(signal) if signal.is_good() => {
             let later = signal.reason == Reason::ConditionsTrue;
             let present = if later { flags::present_error(status) } else { None };
+            let present = present.or_else(|| errors_of_the_work(status));
             let error = present.or_else(|| flags::graded_error(status));
             error.or_else(|| Some(converged_or_finished(status, profile, runs, signal)))
         }
         signal => worst([signal, flags::errors(status), flags::graded_error(status)])
             .or_else(|| flags::message(status)),
     }
+}
+
+/// Reads the errors beside a phase that says that the work is over, but not how it ended: `Processed`.
+fn errors_of_the_work(status: &Status<'_>) -> Option<Signal> {
+    let is_over = words::Words::of(phases::own_phase(status)).last() == "processed";
+    if is_over { flags::listed_errors(status) } else { None }
 }
 
 /// Reads a condition that means that nothing is wanted of the object now.

@@ -1,5 +1,6 @@
 //! Kinds with many objects that fail at once.
 
+use loopwatch_model::observation::{Fact, FactValue};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
@@ -31,6 +32,26 @@ fn a_kind_is_failing_if_many_of_its_converged_objects_fail() {
     assert!(lab.findings().len() > 1);
 
     widgets.iter_mut().for_each(|widget| lab.apply(widget.ready()));
+    lab.assert_no_findings();
+}
+
+/// A policy works if it finds a violation, whoever has to mend that.
+#[test]
+fn policies_that_find_violations_are_no_failure_of_their_operator() {
+    let mut lab = Lab::new();
+    let judged = |lab: &mut Lab, widget: &Widget, text: &str| {
+        let mut view = lab.view(widget);
+        view.conditions.clear();
+        let value = FactValue::Text(text.to_owned());
+        view.facts = vec![Fact { path: "status.compliant".to_owned(), value }];
+        lab.apply_view(view);
+    };
+    let mut widgets: Vec<Widget> = (0..12).map(|it| lab.converged(&format!("w{it}"))).collect();
+    widgets.iter_mut().for_each(|widget| judged(&mut lab, widget.touch_status(), "Compliant"));
+    lab.advance(Span::mins(10));
+    widgets.iter_mut().for_each(|widget| judged(&mut lab, widget.touch_status(), "NonCompliant"));
+    lab.advance(Span::hours(1));
+
     lab.assert_no_findings();
 }
 

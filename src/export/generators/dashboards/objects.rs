@@ -96,7 +96,7 @@ fn broken() -> Row {
             ),
             faults(
                 "Orphans",
-                "Objects of the operator without an owner. Nobody deletes them.",
+                "Objects of the operator without an owner, confirmed by a read. Nobody deletes them.",
                 "loopwatch_orphans",
                 Scope::Objects,
                 "",

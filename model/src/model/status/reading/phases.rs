@@ -70,6 +70,7 @@ pub(super) fn phases(
         let at = |listed: bool| {
             let here = phase_facts().filter(|fact| fact.depth == depth && fact.listed == listed);
             let here = here.filter(|fact| !is_drift(fact) && !is_past(fact));
+            let here = here.filter(|fact| !is_spare(status, fact));
             let mut signals: Vec<(bool, Signal)> =
                 here.filter_map(|fact| Some((fact.is_own_phase(), read(fact)?))).collect();
 
@@ -118,6 +119,15 @@ pub(super) fn shown_phase(object: &ObjectView) -> &str {
         _ => None,
     });
     below.next().filter(|_| below.next().is_none()).unwrap_or_default()
+}
+
+/// Returns whether a fact is about a strategy that does not work, beside one that does: one is enough.
+fn is_spare(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
+    let is_strategy = |fact: &StatusFact<'_>| fact.path.starts_with("status.strategies[");
+    let is_good = |fact: &StatusFact<'_>| matches!(fact.value, FactValue::Text(text) if Words::of(text).sense() == Some(Sense::Good));
+    let works = |other: &StatusFact<'_>| is_strategy(other) && is_good(other);
+
+    is_strategy(fact) && !is_good(fact) && status.facts().any(works)
 }
 
 /// Returns whether a phase of the object itself is the given word.
