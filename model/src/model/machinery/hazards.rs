@@ -1,10 +1,12 @@
 //! Registered webhooks that cannot answer calls, or that will not be able to: their certificates, and
 //! those that the Pods behind them need to start.
 
-use crate::finding::{Evidence, FindingCode, Value};
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::finding::{Confidence, Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::machinery::latencies::{Latencies, WINDOW};
-use crate::model::machinery::registrations::Registration;
+use crate::model::machinery::registrations::{Registration, Registrations};
 use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::observation::{CaBundle, WebhookRule, WebhookView};
@@ -32,9 +34,40 @@ const OF_TIMEOUT: f64 = 0.5;
 /// The timeout of a webhook that names none.
 const DEFAULT_TIMEOUT: Span = Span::secs(10);
 
+/// Returns the problems of all webhooks that cover the operator's kinds or Pods. The same problem of
+/// several configurations is one. `open` has the findings that are open.
+pub(super) fn detections(
+    world: &World,
+    operator: &Operator,
+    registrations: &Registrations,
+    latencies: &Latencies,
+    open: &BTreeSet<(FindingCode, Subject)>,
+) -> BTreeMap<(FindingCode, Subject), Detection> {
+    let mut detections = BTreeMap::new();
+    for registration in registrations.covering(world) {
+        let subject = Subject::Webhook { name: registration.view.name.clone() };
+        let slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
+        let is_only = !registrations.is_path_of_others(&registration.view);
+        let latencies = Some(latencies).filter(|_| is_only);
+        for detection in detect(world, operator, latencies, registration, slow) {
+            let key = (detection.code, subject.clone());
+            let rank = |it: &Detection| {
+                let is_early = it.due > world.now;
+                (is_early, it.harmless, it.confidence != Confidence::Confirmed, it.due)
+            };
+            let known = detections.get(&key).map(rank);
+            if known.is_none_or(|known| rank(&detection) < known) {
+                detections.insert(key, detection);
+            }
+        }
+    }
+
+    detections
+}
+
 /// Returns the problems of a webhook. `latencies` is `None` if they may be those of another one, and
 /// `is_slow` tells whether the finding about its slowness is open.
-pub(super) fn detect(
+fn detect(
     world: &World,
     operator: &Operator,
     latencies: Option<&Latencies>,

@@ -3,12 +3,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::finding::{Confidence, FindingCode, Subject};
-use crate::model::findings::detection::Detection;
-use crate::model::machinery::hazards;
-use crate::model::machinery::latencies::Latencies;
+use crate::finding::Subject;
 use crate::model::machinery::reports::{EndpointReport, Report};
-use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
 use crate::observation::{
@@ -172,37 +168,6 @@ impl Registrations {
             .collect()
     }
 
-    /// Returns the problems of all webhooks that cover the operator's kinds or Pods. The same problem
-    /// of several configurations is one.
-    pub(super) fn detections(
-        &self,
-        world: &World,
-        operator: &Operator,
-        latencies: &Latencies,
-        open: &BTreeSet<(FindingCode, Subject)>,
-    ) -> BTreeMap<(FindingCode, Subject), Detection> {
-        let mut detections = BTreeMap::new();
-        for registration in self.covering(world) {
-            let subject = Subject::Webhook { name: registration.view.name.clone() };
-            let slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
-            let is_only = !self.is_path_of_others(&registration.view);
-            let latencies = Some(latencies).filter(|_| is_only);
-            for detection in hazards::detect(world, operator, latencies, registration, slow) {
-                let key = (detection.code, subject.clone());
-                let rank = |it: &Detection| {
-                    let is_early = it.due > world.now;
-                    (is_early, it.harmless, it.confidence != Confidence::Confirmed, it.due)
-                };
-                let known = detections.get(&key).map(rank);
-                if known.is_none_or(|known| rank(&detection) < known) {
-                    detections.insert(key, detection);
-                }
-            }
-        }
-
-        detections
-    }
-
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let registrations = self.webhooks.values_mut().flatten().map(|it| &mut it.ca_since);
@@ -212,7 +177,7 @@ impl Registrations {
 
     /// Returns whether another Service has a webhook with the same path. The metrics of an operator name
     /// only the path.
-    fn is_path_of_others(&self, view: &WebhookView) -> bool {
+    pub(super) fn is_path_of_others(&self, view: &WebhookView) -> bool {
         self.all().any(|it| it.view.path == view.path && it.view.service != view.service)
     }
 
@@ -222,7 +187,7 @@ impl Registrations {
 
     /// Returns the webhooks that cover a kind of the operator, or Pods. Those who look once at a dump
     /// look at all of it. Nobody calls a webhook without rules.
-    fn covering(&self, world: &World) -> impl Iterator<Item = &Registration> {
+    pub(super) fn covering(&self, world: &World) -> impl Iterator<Item = &Registration> {
         self.all().filter(|it| {
             let covers_kind = |rule: &WebhookRule| {
                 let is_served =

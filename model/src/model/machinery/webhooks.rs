@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::finding::{Confidence, FindingCode, Subject};
 use crate::model::findings::detection::Detection;
+use crate::model::machinery::hazards;
 use crate::model::machinery::latencies::Latencies;
 use crate::model::machinery::registrations::Registrations;
 use crate::model::machinery::reports::Reports;
@@ -223,7 +224,8 @@ impl Webhooks {
         self.reports.note_endpoints(self.registrations.without_endpoints(step.world));
         let known = std::mem::take(&mut self.hazards);
         let (world, operator) = (&*step.world, step.operator);
-        let detections = self.registrations.detections(world, operator, &self.latencies, &known);
+        let (registrations, latencies) = (&self.registrations, &self.latencies);
+        let detections = hazards::detections(world, operator, registrations, latencies, &known);
 
         for (found, detection) in detections {
             if detection.due > now {
