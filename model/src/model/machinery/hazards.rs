@@ -46,10 +46,11 @@ pub(super) fn detections(
     let mut detections = BTreeMap::new();
     for registration in registrations.covering(world) {
         let subject = Subject::Webhook { name: registration.view.name.clone() };
-        let slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
-        let is_only = !registrations.is_path_of_others(&registration.view);
-        let latencies = Some(latencies).filter(|_| is_only);
-        for detection in detect(world, operator, latencies, registration, slow) {
+        let is_slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
+        let slow = slow(world, operator, latencies, &registration.view, is_slow)
+            .filter(|_| !registrations.is_path_of_others(&registration.view));
+        let deadlock = deadlock(world, operator, &registration.view);
+        for detection in [certificate(world, registration), deadlock, slow].into_iter().flatten() {
             let key = (detection.code, subject.clone());
             let rank = |it: &Detection| {
                 let is_early = it.due > world.now;
@@ -63,21 +64,6 @@ pub(super) fn detections(
     }
 
     detections
-}
-
-/// Returns the problems of a webhook. `latencies` is `None` if they may be those of another one, and
-/// `is_slow` tells whether the finding about its slowness is open.
-fn detect(
-    world: &World,
-    operator: &Operator,
-    latencies: Option<&Latencies>,
-    registration: &Registration,
-    is_slow: bool,
-) -> impl Iterator<Item = Detection> {
-    let deadlock = deadlock(world, operator, &registration.view);
-    let slow = latencies
-        .and_then(|latencies| slow(world, operator, latencies, &registration.view, is_slow));
-    [certificate(world, registration), deadlock, slow].into_iter().flatten()
 }
 
 /// The API server cannot verify the certificate of the webhook, or soon no longer.
@@ -134,7 +120,8 @@ fn deadlock(world: &World, operator: &Operator, view: &WebhookView) -> Option<De
     Some(detection.aside_if(true))
 }
 
-/// The operator needs so long for its answers that the API server may soon give up.
+/// The operator needs so long for its answers that the API server may soon give up. `is_open` tells whether
+/// the finding about that is open.
 fn slow(
     world: &World,
     operator: &Operator,

@@ -205,16 +205,15 @@ impl Webhooks {
         &self,
         world: &World,
         webhook: &CalledWebhook,
-        detection: Detection,
+        mut detection: Detection,
     ) -> Detection {
-        let CalledWebhook::Admission(name) = webhook else { return detection };
-        let mut affects = detection.affects.clone();
-        for kind in self.registrations.covered_kinds(world, name) {
-            let is_new = !affects.contains(&kind);
-            affects.extend(is_new.then_some(kind));
+        if let CalledWebhook::Admission(name) = webhook {
+            let mut covered = self.registrations.covered_kinds(world, name);
+            covered.retain(|kind| !detection.affects.contains(kind));
+            detection.affects.extend(covered);
         }
 
-        detection.affecting(affects)
+        detection
     }
 
     /// Opens and closes the findings about registrations, and reports those that nobody can answer.

@@ -80,8 +80,13 @@ pub struct Reading {
 impl Reading {
     /// Returns the type of the condition, or the path of the field, that decided the verdict.
     pub(crate) fn part(&self) -> &str {
-        self.signal.split(['=', ' ']).next().unwrap_or_default()
+        part_of(&self.signal)
     }
+}
+
+/// Returns the type of the condition, or the path of the field, in a signal.
+fn part_of(signal: &str) -> &str {
+    signal.split(['=', ' ']).next().unwrap_or_default()
 }
 
 /// The meaning of a status for the current generation.
@@ -226,8 +231,7 @@ reasons! {
 /// Returns whether the signal of a failure is a verdict about other objects. A policy that finds a violation
 /// works as it should: `status.compliant=NonCompliant`.
 pub(crate) fn judges_others(signal: &str) -> bool {
-    let part = signal.split(['=', ' ']).next().unwrap_or_default();
-    part.rsplit('.').next() == Some("compliant")
+    part_of(signal).rsplit('.').next() == Some("compliant")
 }
 
 /// Returns whether a condition type describes health rather than activity. Only these count for

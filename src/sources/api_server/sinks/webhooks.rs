@@ -198,7 +198,8 @@ impl EndpointSink {
 
     /// Reports all endpoints if they have changed. Kubernetes creates a slice for each Service that selects
     /// Pods, even if there are none, so nothing is known about a Service that never had one: its name may
-    /// stand for another host. Somebody has deleted a Service that has lost its slices. Nothing is certain after a list that had to skip a slice.
+    /// stand for another host. Somebody has deleted a Service that has lost its slices. Nothing is certain
+    /// after a list that had to skip a slice.
     fn report(&mut self, out: &mut Vec<Observation>) {
         let view = |(service, slices): (&String, &Option<BTreeMap<String, u32>>)| {
             let slices = slices.as_ref()?;
