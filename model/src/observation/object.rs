@@ -76,7 +76,8 @@ pub struct ObjectView {
     pub attempts: Vec<HandlerAttempts>,
     /// The shape of `.status`.
     pub status: StatusShape,
-    /// `.status.observedGeneration`, as a number or numeric string; absent if it is not positive.
+    /// `.status.observedGeneration`, as a number or numeric string; absent if it is not positive. A
+    /// negative number is the fact `status.observedGeneration`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
     /// Conditions from anywhere in the status, in document order, those of `.status.conditions`
@@ -264,7 +265,7 @@ pub enum ConditionStatus {
     True,
     /// `"False"`, `"false"` or `false`.
     False,
-    /// `"Unknown"`.
+    /// `"Unknown"`, or Gardener's `"Progressing"`.
     Unknown,
     /// No status, or any other value, which adds a lint.
     #[default]

@@ -301,6 +301,11 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
                 walk.lints.add(Lint::ObservedGeneration);
             }
 
+            // The default of an API that the operator replaces after its first success (Flux).
+            if number.is_some_and(|number| number < 0) {
+                walk.keep(false, Scalar::Whole(-1));
+            }
+
             // Zero or less means that the operator never set the field. Of two fields, the one with
             // the usual name wins.
             if walk.view.observed_generation.is_none() || walk.path == "status.observedGeneration" {

@@ -15,6 +15,10 @@ use super::words::{self, cut};
 /// Maximum number of conditions below the top level, so that there is room for those at the top.
 const MAX_NESTED: usize = 48;
 
+/// The status that Gardener writes while it waits for a part that may soon be healthy again, whatever the
+/// reason says. It counts as `Unknown` with the severity `Info`.
+const IN_PROGRESS: &str = "Progressing";
+
 /// The value under a key that ends in `conditions`. The walk's path ends with that key.
 pub(super) struct ConditionsValue<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
@@ -242,7 +246,12 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
     match field {
         ConditionField::Type => condition.r#type = name(value),
         ConditionField::Status => match status(value) {
-            Some(status) => condition.status = status,
+            Some(status) => {
+                condition.status = status;
+                if matches!(value, Scalar::Text(IN_PROGRESS)) {
+                    "Info".clone_into(&mut condition.severity);
+                }
+            }
             None => lints.add(Lint::ConditionStatus),
         },
         ConditionField::Reason => condition.reason = text(value, MAX_REASON, lints),
@@ -311,7 +320,7 @@ fn status(value: Scalar<'_>) -> Option<ConditionStatus> {
         Scalar::Flag(false) => Some(ConditionStatus::False),
         Scalar::Text(text) if text.eq_ignore_ascii_case("true") => Some(ConditionStatus::True),
         Scalar::Text(text) if text.eq_ignore_ascii_case("false") => Some(ConditionStatus::False),
-        Scalar::Text(text) if text.eq_ignore_ascii_case("unknown") => {
+        Scalar::Text(text) if text.eq_ignore_ascii_case("unknown") || text == IN_PROGRESS => {
             Some(ConditionStatus::Unknown)
         }
         _ => None,

@@ -43,7 +43,7 @@ use crate::time::{Span, Timestamp};
 
 pub(crate) use self::claims::claim;
 pub(crate) use self::prose::lacks_capacity;
-pub(crate) use self::remarks::observed_generation;
+pub(crate) use self::remarks::{is_unobserved, observed_generation};
 pub(crate) use self::remembered::signal as remembered_signal;
 pub(crate) use self::runs::{has_begun, waits_for_quota, will_end};
 pub(crate) use self::service::{Failure, Service, serves, service};

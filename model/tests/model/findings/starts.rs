@@ -149,6 +149,25 @@ fn a_regression_that_began_before_a_restart_began_when_the_condition_changed() {
 }
 
 #[test]
+fn an_object_whose_generation_was_never_observed_has_not_regressed() {
+    for (observed, code) in [(-1, FindingCode::Overdue), (0, FindingCode::Regressed)] {
+        let mut lab = Lab::unsynced(unlearned());
+        let (old, lost) = (lab.ago(Span::hours(5)), lab.ago(Span::hours(2)));
+        let mut widget = Widget::new("web", old);
+        widget.touch_status().condition("Ready", ConditionStatus::False, "PodsNotReady");
+        widget.changed = Some(lost);
+
+        let mut view = lab.view(&widget);
+        let path = "status.observedGeneration".into();
+        view.facts.push(Fact { path, value: FactValue::Number(observed) });
+        lab.list_views(vec![view]);
+        lab.advance(Span::mins(10));
+
+        assert_eq!(lab.snapshot().findings[0].code, code, "{observed}");
+    }
+}
+
+#[test]
 fn an_object_that_is_still_being_made_is_only_suspected_to_have_regressed() {
     for (reason, confidence) in
         [("Creating", Confidence::Suspected), ("PodsNotReady", Confidence::Confirmed)]

@@ -54,7 +54,9 @@ impl ObjectContext<'_> {
         update: &Update<'_>,
         written: Option<Timestamp>,
     ) -> Option<Timestamp> {
-        if update.view.observed_generation.is_some_and(|seen| seen < update.view.generation) {
+        let lags =
+            update.view.observed_generation.is_some_and(|seen| seen < update.view.generation);
+        if lags || reading::is_unobserved(update.view) {
             return None; // the operator has never got this generation into effect
         }
 

@@ -79,6 +79,12 @@ pub(crate) fn observed_generation(object: &ObjectView) -> Option<i64> {
     }
 }
 
+/// Returns whether the status still has the negative `observedGeneration` with which it was created. The
+/// operator (Flux) replaces it after its first success.
+pub(crate) fn is_unobserved(object: &ObjectView) -> bool {
+    matches!(object.fact("status.observedGeneration"), Some(FactValue::Number(..=-1)))
+}
+
 /// Returns the newest generation that some of the top-level conditions report.
 fn newest_generation(object: &ObjectView, is_of: impl Fn(&&Condition) -> bool) -> Option<i64> {
     let top_level = object.conditions.iter().filter(|condition| condition.at.is_empty());

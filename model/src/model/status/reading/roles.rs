@@ -207,6 +207,7 @@ impl<'k> ConditionsByRole<'k> {
     fn unknown_verdict(&self, condition: &Condition) -> Verdict {
         let reason = Words::of(&condition.reason);
         match reason.sense() {
+            _ if condition.severity == "Info" => Verdict::Progressing,
             Some(Sense::Bad) if FINDING_OUT.iter().any(|word| reason.has(word)) => {
                 Verdict::Progressing
             }
