@@ -777,13 +777,13 @@ findings! {
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.conversion}'",
     }
     WebhookCertificate ApiMachinery Warning Ticket {
-        meaning: "The API server cannot verify the certificate of an admission webhook, or soon no longer, because its configuration names no authority that is valid.",
+        meaning: "The API server cannot verify the certificate of an admission or conversion webhook, or soon no longer, because its configuration or definition names no authority that is valid.",
         title: "with a certificate that cannot be verified for long",
         near_miss: "A certificate that is replaced a day or more before its end, as the Operator Lifecycle Manager, Knative and cert-manager do, or a new configuration without an authority, which another program adds.",
         evidence: ["problem", "service", "valid_until", "configuration"],
         settings: [],
         explained_by: [],
-        advice: "Find out which program writes `caBundle` into the configuration, and why it has stopped: cert-manager needs the annotation `cert-manager.io/inject-ca-from`, and other operators renew their certificates themselves, some only at their start. With `failurePolicy: Fail`, nobody can write the covered objects once the certificate has expired.",
+        advice: "Find out which program writes `caBundle` into the configuration or the definition, and why it has stopped: cert-manager needs the annotation `cert-manager.io/inject-ca-from`, and other operators renew their certificates themselves, some only at their start. Once the certificate has expired, nobody can write the objects that a webhook with `failurePolicy: Fail` covers, and nobody can read or write objects that the API server must convert.",
         command: "kubectl get validatingwebhookconfigurations,mutatingwebhookconfigurations -o 'custom-columns=CONFIGURATION:.metadata.name,WEBHOOKS:.webhooks[*].name,CA_FROM:.metadata.annotations.cert-manager\\.io/inject-ca-from'",
     }
     WebhookDeadlock ApiMachinery Warning Ticket {

@@ -370,7 +370,8 @@ fn by_finding(findings: &[&FindingInfo], text: impl Fn(&FindingInfo) -> String) 
 
 /// Whether a finding is about a kind as a whole.
 fn is_of_kind(info: &FindingInfo) -> bool {
-    let is_about_objects = !matches!(info.area, Area::Operator | Area::Process | Area::Loopwatch);
+    let is_about_objects =
+        !matches!(info.area, Area::ApiMachinery | Area::Operator | Area::Process | Area::Loopwatch);
     let names_one = ["{name}", "{target}"].iter().any(|part| info.command.contains(part));
     is_about_objects && !names_one
 }

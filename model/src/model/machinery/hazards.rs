@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::finding::{Confidence, Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
 use crate::model::machinery::latencies::{Latencies, WINDOW};
-use crate::model::machinery::registrations::{Registration, Registrations};
+use crate::model::machinery::registrations::{Conversion, Registration, Registrations};
 use crate::model::operator::Operator;
 use crate::model::world::World;
 use crate::observation::{CaBundle, WebhookRule, WebhookView};
@@ -49,8 +49,9 @@ pub(super) fn detections(
         let is_slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
         let slow = slow(world, operator, latencies, &registration.view, is_slow)
             .filter(|_| !registrations.is_path_of_others(&registration.view));
+        let certificate = certificate_of_webhook(world, registration);
         let deadlock = deadlock(world, operator, &registration.view);
-        for detection in [certificate(world, registration), deadlock, slow].into_iter().flatten() {
+        for detection in [Some(certificate), deadlock, slow].into_iter().flatten() {
             let key = (detection.code, subject.clone());
             let rank = |it: &Detection| {
                 let is_early = it.due > world.now;
@@ -63,19 +64,36 @@ pub(super) fn detections(
         }
     }
 
+    let conversions =
+        registrations.converting(world).map(|(name, Conversion { view, ca_since, .. })| {
+            let evidence = Evidence::new().text("service", view.service.as_str());
+            let subject = Subject::Definition { name: name.clone() };
+            let detection = certificate(world, view.ca, *ca_since, evidence);
+            ((detection.code, subject), detection)
+        });
+    detections.extend(conversions);
+
     detections
 }
 
-/// The API server cannot verify the certificate of the webhook, or soon no longer.
-fn certificate(world: &World, registration: &Registration) -> Option<Detection> {
+fn certificate_of_webhook(world: &World, registration: &Registration) -> Detection {
     let Registration { view, ca_since } = registration;
+    let evidence = Evidence::new()
+        .text("service", view.service.as_str())
+        .text("configuration", view.configuration.as_str());
+    certificate(world, view.ca, *ca_since, evidence).harmless_if(!view.fails_closed)
+}
+
+/// The API server cannot verify the certificate of a webhook, or soon no longer. `place` says which webhook
+/// it is.
+fn certificate(world: &World, ca: CaBundle, ca_since: Timestamp, place: Evidence) -> Detection {
     let patience =
-        |patience: Span| if world.looks_once { *ca_since } else { ca_since.after(patience) };
-    let (problem, until, since, due) = match view.ca {
-        CaBundle::Absent => ("no authority", None, *ca_since, patience(INJECTED_WITHIN)),
+        |patience: Span| if world.looks_once { ca_since } else { ca_since.after(patience) };
+    let (problem, until, since, due) = match ca {
+        CaBundle::Absent => ("no authority", None, ca_since, patience(INJECTED_WITHIN)),
         CaBundle::Unreadable => {
             let due = patience(world.settings.webhook_down_after);
-            ("no readable authority", None, *ca_since, due)
+            ("no readable authority", None, ca_since, due)
         }
         CaBundle::Valid { until, .. } if until <= world.now => {
             ("expired", Some(until), until, until)
@@ -87,18 +105,13 @@ fn certificate(world: &World, registration: &Registration) -> Option<Detection> 
         }
     };
 
-    let evidence = || {
-        let evidence =
-            Evidence::new().text("problem", problem).text("service", view.service.as_str());
-        let evidence = evidence.with_some("valid_until", until.map(Value::Time));
-        evidence.text("configuration", view.configuration.as_str())
-    };
+    let evidence =
+        || place.text("problem", problem).with_some("valid_until", until.map(Value::Time));
     let code = FindingCode::WebhookCertificate;
     let detection = Detection::new(world.now, code, since, due, evidence);
 
     // The API server may know the authority in another way.
-    let is_doubtful = view.ca == CaBundle::Absent;
-    Some(detection.suspected_if(is_doubtful).aside_if(true).harmless_if(!view.fails_closed))
+    detection.suspected_if(ca == CaBundle::Absent).aside_if(true)
 }
 
 /// The webhook decides on the Pods behind its own Service: once none of them runs, none can start.

@@ -33,10 +33,12 @@ pub(super) struct Registration {
 
 /// The conversion webhook of a definition with several versions.
 #[derive(Debug)]
-struct Conversion {
+pub(super) struct Conversion {
     group: String,
     kind: String,
-    view: ConversionView,
+    pub(super) view: ConversionView,
+    /// Since when the definition has named the present authorities.
+    pub(super) ca_since: Timestamp,
 }
 
 /// A Service without an endpoint that is ready.
@@ -55,14 +57,16 @@ impl Registrations {
     }
 
     /// Takes a definition. With a single version, the API server converts nothing.
-    pub(super) fn note_definition(&mut self, definition: &DefinitionView) {
+    pub(super) fn note_definition(&mut self, now: Timestamp, definition: &DefinitionView) {
         let DefinitionView { name, group, kind, served, stored, storage, .. } = definition;
         let versions: BTreeSet<&String> = served.iter().chain(stored).chain([storage]).collect();
         let view = definition.conversion.as_ref().filter(|_| versions.len() > 1);
-        self.conversions.remove(name);
+        let known = self.conversions.remove(name);
         if let Some(view) = view.filter(|_| self.conversions.len() < MAX_WEBHOOKS) {
+            let same = known.filter(|known| known.view.ca == view.ca);
+            let ca_since = same.map_or(now, |known| known.ca_since);
             let (group, kind, view) = (group.clone(), kind.clone(), view.clone());
-            self.conversions.insert(name.clone(), Conversion { group, kind, view });
+            self.conversions.insert(name.clone(), Conversion { group, kind, view, ca_since });
         }
     }
 
@@ -131,9 +135,7 @@ impl Registrations {
         let admissions = closed.map(|Registration { view, .. }| {
             (CalledWebhook::Admission(view.name.clone()), &view.service)
         });
-        let is_served =
-            |it: &&Conversion| world.looks_once || world.served_groups.contains(it.group.as_str());
-        let conversions = self.conversions.values().filter(is_served).map(|it| {
+        let conversions = self.converting(world).map(|(_, it)| {
             let (group, kind) = (it.group.clone(), it.kind.clone());
             (CalledWebhook::Conversion { group, kind }, &it.view.service)
         });
@@ -171,8 +173,10 @@ impl Registrations {
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
         let registrations = self.webhooks.values_mut().flatten().map(|it| &mut it.ca_since);
+        let conversions = self.conversions.values_mut().map(|it| &mut it.ca_since);
         let endpoints = self.endpoints.values_mut().flatten().map(|it| &mut it.since);
-        registrations.chain(endpoints).for_each(|at| *at = at.shifted(by_ms));
+        let all = registrations.chain(conversions).chain(endpoints);
+        all.for_each(|at| *at = at.shifted(by_ms));
     }
 
     /// Returns whether another Service has a webhook with the same path. The metrics of an operator name
@@ -183,6 +187,12 @@ impl Registrations {
 
     fn all(&self) -> impl Iterator<Item = &Registration> {
         self.webhooks.values().flatten()
+    }
+
+    /// Returns the conversion webhooks of the operator's kinds, by the names of their definitions.
+    pub(super) fn converting(&self, world: &World) -> impl Iterator<Item = (&String, &Conversion)> {
+        let is_served = |group: &str| world.looks_once || world.served_groups.contains(group);
+        self.conversions.iter().filter(move |(_, it)| is_served(&it.group))
     }
 
     /// Returns the webhooks that cover a kind of the operator, or Pods. Those who look once at a dump

@@ -130,7 +130,7 @@ impl Webhooks {
         step: &mut StepContext<'_>,
         definition: &DefinitionView,
     ) {
-        self.registrations.note_definition(definition);
+        self.registrations.note_definition(step.world.now, definition);
         self.wait_for(step.world.now);
     }
 

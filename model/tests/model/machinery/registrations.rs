@@ -419,9 +419,50 @@ fn definition(served: &[&str], service: &str) -> DefinitionView {
         kind: "Widget".to_owned(),
         served: served.iter().map(|version| (*version).to_owned()).collect(),
         storage: "v1".to_owned(),
-        conversion: Some(ConversionView { service: service.to_owned(), ca: CaBundle::Absent }),
+        conversion: Some(ConversionView {
+            service: service.to_owned(),
+            ca: CaBundle::Valid { from: Timestamp(0), until: Timestamp(i64::MAX) },
+        }),
         ..DefinitionView::default()
     }
+}
+
+#[test]
+fn the_certificate_of_a_conversion_is_found_before_it_expires_while_objects_are_converted() {
+    let (mut lab, _) = operator();
+    let renewed = definition(&["v1", "v1beta1"], SERVICE);
+    let ca = valid(&lab, Span::hours(13));
+    let old = |view: &DefinitionView| DefinitionView {
+        conversion: Some(ConversionView { service: SERVICE.to_owned(), ca }),
+        ..view.clone()
+    };
+    let foreign = DefinitionView {
+        name: "things.other.io".to_owned(),
+        group: "other.io".to_owned(),
+        ..old(&renewed)
+    };
+    for view in [old(&renewed), old(&definition(&["v1"], SERVICE)), foreign] {
+        lab.observe(Observation::DefinitionSeen(view));
+    }
+    lab.advance(Span::mins(59));
+    lab.assert_no_findings(); // the last version of the kind is the only one
+
+    lab.observe(Observation::DefinitionSeen(old(&renewed)));
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), ["WebhookCertificate definition widgets.example.io"]);
+    assert_eq!(lab.finding("WebhookCertificate").severity, Severity::Warning);
+    let said = evidence(&lab, "WebhookCertificate");
+    assert!(said.contains(&"problem expires soon".to_owned()), "{said:?}");
+
+    lab.observe(Observation::DefinitionSeen(renewed.clone()));
+    lab.advance(Span::secs(15));
+    lab.assert_no_findings();
+
+    lab.observe(Observation::DefinitionSeen(old(&renewed)));
+    lab.advance(Span::secs(15));
+    lab.observe(Observation::DefinitionGone(format!("widgets.{GROUP}")));
+    lab.advance(Span::secs(15));
+    lab.assert_no_findings();
 }
 
 #[test]
