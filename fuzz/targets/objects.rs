@@ -98,6 +98,11 @@ fn check_other_spellings(input: &[u8], view: &ObjectView, options: DecodeOptions
         view
     };
     let text = serde_json::to_string(&value).expect("JSON again");
+    // Of two keys, the value has only the last one, perhaps without the name.
+    if object(text.as_bytes(), options).is_err() {
+        return;
+    }
+
     let escaped = escaped(&text);
     let compact = spelled(Ok(text));
 

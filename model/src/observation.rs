@@ -55,7 +55,10 @@ pub use self::process::{ProcessView, Runtime};
 pub use self::profile::{
     GrowingStack, MAX_FRAMES, MAX_STACKS, MAX_WAITING, ProfileKind, ProfileView, WaitingStack,
 };
-pub use self::sources::{Answer, Cause, Dependent, MAX_DEPENDENTS, ObjectAddress, Probe, SourceId};
+pub use self::sources::{
+    Answer, Cause, Dependent, MAX_DEPENDENTS, MAX_FIELD_BYTES, MAX_FIELDS, ObjectAddress, Probe,
+    SourceId,
+};
 pub use crate::group::with_group;
 pub use crate::instance::InstanceName;
 pub use crate::permission::Permission;

@@ -26,5 +26,6 @@ pub(crate) use self::token_reviews::fuzzing as token_review_fuzzing;
 pub(crate) use self::token_reviews::{Review, TokenReviewer, TokenReviews};
 pub(crate) use self::watch::fuzzing as watch_fuzzing;
 pub(crate) use self::watch::{
-    Frame, ListPage, Listing, SharedWatchState, WatchSink, WatchTarget, Watcher,
+    Frame, ListPage, Listing, SharedWatchState, StreamItem, WatchEvent, WatchSink, WatchStream,
+    WatchTarget, Watcher,
 };

@@ -45,6 +45,9 @@ pub(crate) struct Expected {
     pub(crate) lingers: Duration,
 }
 
+/// How long loopwatch may take to complete the evidence of a finding: it asks the API server once per minute.
+const COMPLETE_WITHIN: Duration = Duration::from_secs(90);
+
 /// The namespaces of the cases of this run.
 static CLAIMED: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -220,6 +223,19 @@ impl Case {
         name: &str,
         effect: impl FnOnce(),
     ) -> ShownFinding {
+        self.prove_until(expected, kind, name, effect, |_| true)
+    }
+
+    /// Like [`Case::prove`], and waits before the cure until the finding has the evidence that loopwatch
+    /// collects afterwards.
+    pub(crate) fn prove_until(
+        &self,
+        expected: &Expected,
+        kind: &str,
+        name: &str,
+        effect: impl FnOnce(),
+        is_complete: impl Fn(&ShownFinding) -> bool,
+    ) -> ShownFinding {
         let selector = format!("kind={kind}&namespace={}&name={name}", self.namespace);
         let separator = if expected.fault.contains('?') { '&' } else { '?' };
         self.operator.fault(&format!("{}{separator}{selector}", expected.fault));
@@ -227,6 +243,11 @@ impl Case {
 
         let (finding, detected) =
             self.sidecar.expect_finding(expected.threshold + SLACK, expected.code, kind, name);
+        let finding = self.sidecar.expect(COMPLETE_WITHIN, "the evidence is complete", || {
+            let findings = self.sidecar.findings()?;
+            let found = findings.into_iter().find(|found| found.is(expected.code, kind, name));
+            found.filter(|found| is_complete(found)).ok_or_else(|| finding.to_string())
+        });
         self.operator.cure(expected.fault);
 
         let cured = Instant::now();

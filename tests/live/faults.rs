@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::bed::test;
 use crate::case::{Case, Expected, SLACK, TWIN};
 use loopwatch_testbed::kube::ZOO;
-use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::sidecar::{ShownFinding, quick};
 use loopwatch_testbed::wait::{eventually, pause};
 
 pub(crate) fn trials() -> Vec<Trial> {
@@ -140,8 +140,11 @@ fn hot_loop() {
 
     for kind in ["Widget", "NumericString"] {
         case.make(kind, "target");
-        let finding = case.prove(&expected, kind, "target", || ());
+        let has_fields = |finding: &ShownFinding| finding.evidence("fields").is_array();
+        let finding = case.prove_until(&expected, kind, "target", || (), has_fields);
 
+        let fields = json!(["status.conditions[Ready].lastTransitionTime"]);
+        assert_eq!(finding.evidence("fields"), &fields, "{finding}");
         assert_eq!(finding.evidence("manager"), "widget-operator", "{finding}");
         assert!(finding.evidence("wasted").as_i64() >= Some(10), "{finding}");
     }
@@ -183,8 +186,10 @@ fn write_fight() {
 
     for kind in ["Widget", "NumericString"] {
         case.make(kind, "target");
-        let finding = case.prove(&expected, kind, "target", || ());
+        let has_fields = |finding: &ShownFinding| finding.evidence("fields").is_array();
+        let finding = case.prove_until(&expected, kind, "target", || (), has_fields);
 
+        assert_eq!(finding.evidence("fields"), &json!(["spec.size"]), "{finding}");
         assert_eq!(finding.evidence("writers"), "widget-operator and zoo-rival", "{finding}");
         assert_eq!(finding.evidence("part"), "spec", "{finding}");
     }

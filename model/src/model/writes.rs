@@ -18,6 +18,7 @@
 
 mod author; // who wrote a version
 mod change; // what a version changes
+mod fields; // which fields the writes to a suspect change
 mod fights; // the rule for two writers
 mod hot_loop; // the rule for one writer
 mod line; // the last writes to one part of an object
@@ -39,7 +40,7 @@ use crate::model::writes::pulses::Pulses;
 use crate::model::writes::redundant::Redundant;
 use crate::model::writes::seen::Seen;
 use crate::model::writes::suspects::Suspects;
-use crate::observation::ObjectView;
+use crate::observation::{ObjectKey, ObjectView, WatchId};
 use crate::time::{Span, Timestamp};
 
 /// How often the part forgets what is over.
@@ -94,9 +95,14 @@ impl Part for Writes {
         let found = [
             hot_loop::detect(step, slot, suspect, all_per_minute),
             fights::detect(step, slot, suspect),
-            reverts::detect(step, slot, &suspect.reverts),
+            reverts::detect(step, slot, &suspect.reverts, &suspect.fields),
         ];
-        found.into_iter().flatten().collect()
+        let found: Vec<Detection> = found.into_iter().flatten().collect();
+
+        if let Some(suspect) = self.suspects.of_mut(slot).filter(|_| !found.is_empty()) {
+            suspect.fields.ask(step.world, slot);
+        }
+        found
     }
 
     fn next_due(&self) -> Option<Timestamp> {
@@ -124,6 +130,25 @@ impl Part for Writes {
 }
 
 impl Writes {
+    /// Takes the fields in which the last versions of an object differ.
+    pub(crate) fn fields_told(
+        &mut self,
+        step: &mut StepContext<'_>,
+        watch: &WatchId,
+        object: &ObjectKey,
+        fields: Vec<String>,
+    ) {
+        let world = &mut *step.world;
+        let watch = world.find_watch(watch);
+        let slot = watch.and_then(|watch| world.store.find(watch, &object.namespace, &object.name));
+        if let Some((slot, suspect)) =
+            slot.and_then(|slot| Some((slot, self.suspects.of_mut(slot)?)))
+        {
+            suspect.fields.note(fields);
+            world.agenda.objects.insert(slot);
+        }
+    }
+
     fn is_idle(&self) -> bool {
         self.pulses.is_empty() && self.suspects.is_empty() && self.redundant.is_idle()
     }

@@ -6,7 +6,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use super::kinds::WatchId;
-use super::object::ObjectView;
+use super::object::{ObjectKey, ObjectView};
 use super::profile::{ProfileKind, ProfileView};
 
 /// A source of observations.
@@ -96,6 +96,13 @@ pub enum Probe {
         /// Its UID.
         uid: String,
     },
+    /// In which fields do the next versions of this object differ?
+    Fields {
+        /// A watch of the object.
+        watch: WatchId,
+        /// The object.
+        object: ObjectKey,
+    },
     /// Which stacks of this instance grow?
     Profile {
         /// The instance.
@@ -139,6 +146,12 @@ pub struct Dependent {
 /// The maximum number of objects in [`Answer::Dependents`].
 pub const MAX_DEPENDENTS: usize = 500;
 
+/// The maximum number of fields in [`Answer::Fields`].
+pub const MAX_FIELDS: usize = 5;
+
+/// The maximum length of a field in [`Answer::Fields`], in bytes.
+pub const MAX_FIELD_BYTES: usize = 128;
+
 /// The answer to a [`Probe`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -164,6 +177,9 @@ pub enum Answer {
         /// no more.
         complete: bool,
     },
+    /// The paths of the fields that differ, such as `status.conditions[Ready].lastTransitionTime`, the most
+    /// frequent first; at most [`MAX_FIELDS`]. Empty if there were no versions.
+    Fields(Vec<String>),
     /// Two profiles, compared.
     Profiled(Box<ProfileView>),
     /// The sources could not get the answer.

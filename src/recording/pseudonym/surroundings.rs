@@ -225,6 +225,9 @@ impl Pseudonyms {
     pub(super) fn probe(&self, probe: Probe) -> Probe {
         match probe {
             Probe::Count(watch) => Probe::Count(self.watch(&watch)),
+            Probe::Fields { watch, object } => {
+                Probe::Fields { watch: self.watch(&watch), object: self.object_key(object) }
+            }
             Probe::Read(address) => Probe::Read(self.address(address)),
             Probe::Dependents { owner, uid } => {
                 Probe::Dependents { owner: self.address(owner), uid: self.uid(&uid) }
@@ -241,6 +244,9 @@ impl Pseudonyms {
             Answer::Dependents { found, complete } => {
                 let dependent = |d: Dependent| Dependent { object: self.object(d.object), ..d };
                 Answer::Dependents { found: found.into_iter().map(dependent).collect(), complete }
+            }
+            Answer::Fields(fields) => {
+                Answer::Fields(fields.iter().map(|field| self.path(field)).collect())
             }
             Answer::Profiled(profile) => Answer::Profiled(Box::new(self.profile(*profile))),
             Answer::Counted { .. } | Answer::Absent | Answer::KindUnknown | Answer::Failed(_) => {

@@ -47,10 +47,11 @@ mod tests;
 mod wire_tests;
 
 use self::backoffs::Backoffs;
+pub(crate) use self::event::WatchEvent;
 pub(crate) use self::frames::Frame;
 use self::outages::Outages;
 pub(crate) use self::page::ListPage;
-use self::stream::WatchStream;
+pub(crate) use self::stream::{StreamItem, WatchStream};
 use self::streaming::StreamingSupport;
 pub(crate) use self::target::WatchTarget;
 

@@ -146,7 +146,9 @@ impl ObjectLookups {
             Probe::Read(address) => self.read(address, asked).await,
             Probe::Dependents { owner, uid } => self.dependents(owner, uid).await,
             // Other tasks answer these.
-            Probe::Count(_) | Probe::Profile { .. } => Err(NotFound::Failed(Cause::Invalid)),
+            Probe::Count(_) | Probe::Fields { .. } | Probe::Profile { .. } => {
+                Err(NotFound::Failed(Cause::Invalid))
+            }
         }
     }
 

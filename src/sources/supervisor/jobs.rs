@@ -24,6 +24,8 @@ pub(super) enum Job {
     Pods,
     Audit,
     Reads,
+    /// Finds out which fields change.
+    Fields,
     Metrics,
     /// Compares profiles.
     Profiles,
@@ -43,7 +45,7 @@ impl Job {
             Self::Events(_) => SourceId::Events,
             Self::Pods => SourceId::Pods,
             Self::Audit => SourceId::Audit,
-            Self::Reads => SourceId::Reads,
+            Self::Reads | Self::Fields => SourceId::Reads,
             Self::Metrics => SourceId::Metrics,
             Self::Profiles => SourceId::Profiles,
             Self::Process => SourceId::Process,

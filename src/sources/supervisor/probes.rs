@@ -8,7 +8,7 @@ use tokio::sync::{Mutex, mpsc};
 use super::jobs::Job;
 use super::launcher::Launcher;
 use crate::sources::probes::{
-    ObjectLookups, WatchTargets, WatchedChildKinds, answer_counts, answer_lookups,
+    ObjectLookups, WatchTargets, WatchedChildKinds, answer_counts, answer_fields, answer_lookups,
 };
 
 /// The sending ends of the probe queues.
@@ -16,6 +16,7 @@ use crate::sources::probes::{
 pub(super) struct ProbeSenders {
     counts: mpsc::Sender<WatchId>,
     lookups: mpsc::Sender<Probe>,
+    fields: mpsc::Sender<Probe>,
     profiles: mpsc::Sender<Probe>,
 }
 
@@ -24,6 +25,8 @@ pub(super) struct ProbeReceivers {
     /// The watches whose objects to count.
     counts: ProbeQueue<WatchId>,
     lookups: ProbeQueue<Probe>,
+    /// The probes for changed fields, which take most of a minute to answer.
+    fields: ProbeQueue<Probe>,
     /// The probes for profiles, which take minutes to answer.
     pub(super) profiles: ProbeQueue<Probe>,
 }
@@ -37,14 +40,16 @@ const PROBES: usize = 64;
 pub(super) fn queues() -> (ProbeSenders, ProbeReceivers) {
     let ((counts, to_count), (lookups, to_look_up)) =
         (mpsc::channel(PROBES), mpsc::channel(PROBES));
-    let (profiles, to_profile) = mpsc::channel(PROBES);
+    let ((fields, to_compare), (profiles, to_profile)) =
+        (mpsc::channel(PROBES), mpsc::channel(PROBES));
     let shared = |receiver| Arc::new(Mutex::new(receiver));
 
     (
-        ProbeSenders { counts, lookups, profiles },
+        ProbeSenders { counts, lookups, fields, profiles },
         ProbeReceivers {
             counts: Arc::new(Mutex::new(to_count)),
             lookups: shared(to_look_up),
+            fields: shared(to_compare),
             profiles: shared(to_profile),
         },
     )
@@ -57,6 +62,7 @@ impl ProbeSenders {
         match probe {
             Probe::Count(watch) => self.counts.try_send(watch).is_ok(),
             Probe::Read(_) | Probe::Dependents { .. } => self.lookups.try_send(probe).is_ok(),
+            Probe::Fields { .. } => self.fields.try_send(probe).is_ok(),
             Probe::Profile { .. } => self.profiles.try_send(probe).is_ok(),
         }
     }
@@ -70,6 +76,13 @@ impl ProbeReceivers {
         let counting = answer_counts(cluster, targets, feed, Arc::clone(&self.counts), failed);
 
         launcher.spawn(&Job::Audit, counting);
+    }
+
+    pub(super) fn start_fields(&self, targets: &WatchTargets, launcher: &mut Launcher) {
+        let (cluster, targets, feed) =
+            (launcher.cluster.clone(), Arc::clone(targets), launcher.feed.clone());
+        launcher
+            .spawn(&Job::Fields, answer_fields(cluster, targets, feed, Arc::clone(&self.fields)));
     }
 
     pub(super) fn start_lookups(&self, children: &WatchedChildKinds, launcher: &mut Launcher) {

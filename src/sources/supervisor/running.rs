@@ -89,6 +89,7 @@ impl Running {
     async fn run_until_closed(&mut self) -> Result<(), Closed> {
         self.start(&Job::Audit);
         self.start(&Job::Reads);
+        self.start(&Job::Fields);
         if self.lists_once() {
             self.operator.scraper(&self.launcher).once().await?;
         } else {
@@ -172,6 +173,7 @@ impl Running {
             Job::Pods => self.operator.start_pods(launcher),
             Job::Audit => self.probes.start_counts(&self.kinds.targets, launcher),
             Job::Reads => self.probes.start_lookups(&self.kinds.children, launcher),
+            Job::Fields => self.probes.start_fields(&self.kinds.targets, launcher),
             Job::Metrics => self.operator.start_metrics(launcher),
             Job::Profiles => self.operator.start_profiles(&self.probes.profiles, launcher),
             Job::Process => self.operator.start_process(launcher),

@@ -45,9 +45,9 @@ pub(crate) use self::claims::claim;
 pub(crate) use self::prose::lacks_capacity;
 pub(crate) use self::remarks::{is_unobserved, observed_generation};
 pub(crate) use self::remembered::signal as remembered_signal;
-pub(crate) use self::runs::{has_begun, waits_for_quota, will_end};
+pub(crate) use self::runs::{has_begun, is_timed_work, waits_for_quota, will_end};
 pub(crate) use self::service::{Failure, Service, serves, service};
-pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands};
+pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands, stands_since};
 
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);

@@ -194,6 +194,12 @@ impl Model {
             Probe::Count(watch) => {
                 lists::count_answered(&mut self.world, &mut self.findings, watch, &answer)
             }
+            Probe::Fields { watch, object } => {
+                if let Answer::Fields(fields) = answer {
+                    let (parts, mut step) = self.parts();
+                    parts.writes.fields_told(&mut step, watch, object, fields);
+                }
+            }
             Probe::Read(_) | Probe::Dependents { .. } => self.world.read_answered(probe, &answer),
         }
     }
@@ -241,7 +247,10 @@ const fn source_label(observation: &Observation) -> Option<&'static str> {
         Observation::SettingsChanged(_) => "config",
         Observation::Answered { probe: Probe::Profile { .. }, .. } => "profiles",
         Observation::Answered { probe: Probe::Count(_), .. } => "audit",
-        Observation::Answered { probe: Probe::Read(_) | Probe::Dependents { .. }, .. } => "reads",
+        Observation::Answered {
+            probe: Probe::Read(_) | Probe::Dependents { .. } | Probe::Fields { .. },
+            ..
+        } => "reads",
         Observation::ScrapesMissed { .. } | Observation::ScrapesSeen => "scrapes",
         Observation::SourceFailed { .. }
         | Observation::SourceRecovered { .. }

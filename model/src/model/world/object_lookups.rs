@@ -115,6 +115,7 @@ impl World {
             Answer::KindUnknown => Existence::KindUnknown,
             Answer::Dependents { found, .. } => Existence::Dependents(Arc::new(found.clone())),
             Answer::Counted { .. }
+            | Answer::Fields(_)
             | Answer::Profiled(_)
             | Answer::Failed(Cause::Forbidden | Cause::Invalid) => Existence::Unreadable,
             Answer::Failed(_) => Existence::Failed,
@@ -171,7 +172,7 @@ impl World {
 fn namespace_of(probe: &Probe) -> &str {
     match probe {
         Probe::Read(address) | Probe::Dependents { owner: address, .. } => &address.namespace,
-        Probe::Count(_) | Probe::Profile { .. } => "",
+        Probe::Count(_) | Probe::Fields { .. } | Probe::Profile { .. } => "",
     }
 }
 

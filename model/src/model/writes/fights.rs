@@ -11,6 +11,7 @@ use crate::model::findings::detection::{Detection, events_needed};
 use crate::model::part::StepContext;
 use crate::model::world::store::Slot;
 use crate::model::writes::author::{Author, AuthorRole};
+use crate::model::writes::fields::Fields;
 use crate::model::writes::line::{Line, Undone};
 use crate::model::writes::suspects::Suspect;
 use crate::observation::Role;
@@ -29,7 +30,7 @@ const FAST_WINDOW: Span = Span::mins(2);
 
 /// Detects a fight over the spec or the status of an object.
 pub(super) fn detect(step: &StepContext<'_>, slot: Slot, suspect: &Suspect) -> Option<Detection> {
-    let of = |part, line| over_part(step, slot, part, line);
+    let of = |part, line| over_part(step, slot, part, line, &suspect.fields);
     of("spec", &suspect.spec).or_else(|| of("status", &suspect.status))
 }
 
@@ -38,6 +39,7 @@ fn over_part(
     slot: Slot,
     part: &'static str,
     line: &Line,
+    fields: &Fields,
 ) -> Option<Detection> {
     let (world, settings) = (&*step.world, &step.world.settings);
     let record = world.store.get(slot)?;
@@ -71,6 +73,7 @@ fn over_part(
         Evidence::new()
             .text("writers", writers(&names))
             .text("part", part)
+            .names("fields", fields.of(part))
             .with("undone", Value::count(undone.len() as u64))
             .with("last_at", Value::Time(last.at))
     };

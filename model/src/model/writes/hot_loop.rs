@@ -102,6 +102,7 @@ pub(super) fn detect(
         Evidence::new()
             .text("manager", manager)
             .text("changes", found.changes)
+            .names("fields", suspect.fields.all())
             .with("writes_per_minute", Value::count(rate))
             .with("wasted", Value::count((found.wasted.len() + found.earlier) as u64))
             .with("seen", Value::count((within.len() + found.earlier) as u64))

@@ -11,6 +11,7 @@ use crate::model::findings::detection::{Detection, events_needed};
 use crate::model::part::StepContext;
 use crate::model::world::store::Slot;
 use crate::model::writes::author::{Author, AuthorRole};
+use crate::model::writes::fields::Fields;
 use crate::model::writes::seen::{Seen, push};
 use crate::settings::bounds::KEPT_REVERTS;
 use crate::time::{Span, Timestamp};
@@ -65,7 +66,12 @@ fn restores(earlier: &VecDeque<Seen>, seen: &Seen) -> bool {
 }
 
 /// Detects a status that is reverted again and again.
-pub(super) fn detect(step: &StepContext<'_>, slot: Slot, known: &Reverts) -> Option<Detection> {
+pub(super) fn detect(
+    step: &StepContext<'_>,
+    slot: Slot,
+    known: &Reverts,
+    fields: &Fields,
+) -> Option<Detection> {
     let (world, settings) = (&*step.world, &step.world.settings);
     let record = world.store.get(slot)?;
     let from = world.now.before(settings.revert_window);
@@ -85,6 +91,7 @@ pub(super) fn detect(step: &StepContext<'_>, slot: Slot, known: &Reverts) -> Opt
     let evidence = || {
         Evidence::new()
             .text("manager", author.map_or("unknown", |author| &*author.name))
+            .names("fields", fields.of("status"))
             .with("times", Value::count(within.len() as u64))
             .with("last_at", Value::Time(last.at))
     };

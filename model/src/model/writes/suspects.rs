@@ -7,6 +7,7 @@ use crate::model::world::World;
 use crate::model::world::crowd::{self, Crowd};
 use crate::model::world::limits::{Limit, MAX_SUSPECTS};
 use crate::model::world::store::Slot;
+use crate::model::writes::fields::Fields;
 use crate::model::writes::line::Line;
 use crate::model::writes::reverts::Reverts;
 use crate::model::writes::seen::{self, Seen};
@@ -43,6 +44,7 @@ pub(super) struct Suspect {
     pub(super) spec: Line,
     pub(super) status: Line,
     pub(super) reverts: Reverts,
+    pub(super) fields: Fields,
     /// The latest time in the managed fields of its versions.
     last_write: Option<Timestamp>,
 }
@@ -127,6 +129,7 @@ impl Suspects {
             suspect.spec.clock_stepped(by_ms);
             suspect.status.clock_stepped(by_ms);
             suspect.reverts.clock_stepped(by_ms);
+            suspect.fields.clock_stepped(by_ms);
         }
     }
 
@@ -161,6 +164,7 @@ impl Suspect {
             spec: Line::default(),
             status: Line::default(),
             reverts: Reverts::default(),
+            fields: Fields::default(),
             last_write: None,
         }
     }

@@ -168,6 +168,44 @@ fn an_object_whose_generation_was_never_observed_has_not_regressed() {
 }
 
 #[test]
+fn work_on_an_object_that_has_been_ready_since_its_last_change_is_not_late() {
+    for (changed_again, phase, is_late) in [
+        (false, "Migrating", false),
+        (false, "Creating", true),
+        (true, "Migrating", true), // the condition is about an earlier spec
+    ] {
+        let mut lab = Lab::unsynced(unlearned());
+        let mut widget = Widget::new("web", lab.ago(Span::hours(200)));
+        widget.touch_status().condition("Ready", ConditionStatus::True, "");
+        widget.phase(phase).changed = Some(lab.ago(Span::hours(199)));
+        if changed_again {
+            widget.spec(2, lab.ago(Span::hours(5)));
+        }
+        lab.list(&[widget]);
+        lab.advance(Span::mins(10));
+
+        assert_eq!(lab.has("Overdue"), is_late, "{phase}: {:?}", lab.findings());
+        assert!(is_late || lab.findings().is_empty(), "{:?}", lab.findings());
+    }
+}
+
+#[test]
+fn work_with_a_start_time_takes_as_long_as_it_takes() {
+    for (path, is_late) in [("status.startTimestamp", false), ("status.lastSyncTime", true)] {
+        let mut lab = Lab::unsynced(unlearned());
+        let mut widget = Widget::new("web", lab.ago(Span::hours(2)));
+        widget.touch_status().phase("InProgress");
+        let mut view = lab.view(&widget);
+        let value = FactValue::Text(lab.ago(Span::hours(1)).to_string());
+        view.facts.push(Fact { path: path.into(), value });
+        lab.list_views(vec![view]);
+        lab.advance(Span::mins(10));
+
+        assert_eq!(lab.has("Overdue"), is_late, "{path}: {:?}", lab.findings());
+    }
+}
+
+#[test]
 fn an_object_that_is_still_being_made_is_only_suspected_to_have_regressed() {
     for (reason, confidence) in
         [("Creating", Confidence::Suspected), ("PodsNotReady", Confidence::Confirmed)]

@@ -1,10 +1,11 @@
 //! Two writers that undo each other's writes.
 
 use loopwatch_model::finding::{Confidence, Finding, FindingCode};
+use loopwatch_model::observation::{Answer, Observation, Probe};
 use loopwatch_model::time::Span;
 
 use super::{Written, found};
-use crate::lab::{Lab, deployment, deployments, kind};
+use crate::lab::{Lab, deployment, deployments, kind, watch};
 
 const OPERATOR: &str = "widget-operator";
 
@@ -48,6 +49,21 @@ fn two_writers_that_restore_their_own_specs_fight() {
 
     lab.advance(Span::mins(5));
     assert_eq!(fight(&lab), None, "the fight has ended");
+}
+
+#[test]
+fn a_fight_names_the_fields_of_the_part_that_it_is_about() {
+    let mut lab = Lab::new();
+    let mut object = Written::widget(&mut lab, "web");
+    let pauses = [Span::secs(9), Span::secs(2)];
+    take_turns(&mut lab, &mut object, ["argocd-controller", OPERATOR], pauses, 7);
+
+    let fields = ["status.at", "spec.replicas", "specification"].map(str::to_owned).to_vec();
+    let probe = Probe::Fields { watch: watch(), object: object.view.key.clone() };
+    lab.observe(Observation::Answered { probe, answer: Answer::Fields(fields) });
+    take_turns(&mut lab, &mut object, ["argocd-controller", OPERATOR], pauses, 1);
+    let summary = fight(&lab).expect("a finding").summary();
+    assert!(summary.contains("fields spec.replicas,"), "{summary}");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Loops that the watch shows: a fault, its healthy twin, and near misses.
 
 use loopwatch_model::finding::{Confidence, Finding, FindingCode};
-use loopwatch_model::observation::{ConditionStatus, Observation};
+use loopwatch_model::observation::{Answer, ConditionStatus, Observation, Probe};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
 
@@ -43,6 +43,34 @@ fn an_operator_that_writes_the_time_on_every_pass_is_in_a_hot_loop() {
 
     lab.advance(Span::mins(3));
     assert_eq!(hot_loop(&lab), None, "the loop has ended");
+}
+
+#[test]
+fn the_fields_that_change_are_asked_for_once_per_minute_until_they_are_known() {
+    let mut lab = Lab::new();
+    let mut widget = lab.converged("web");
+    lab.advance(Span::mins(30));
+    let asked = |lab: &mut Lab| -> Vec<Probe> {
+        let probes = lab.model.probes().into_iter();
+        probes.filter(|probe| matches!(probe, Probe::Fields { .. })).collect()
+    };
+
+    rewrite(&mut lab, &mut widget, 9, Span::secs(1));
+    assert_eq!(asked(&mut lab), [], "nothing to explain");
+    rewrite(&mut lab, &mut widget, 30, Span::secs(1));
+    let probe = Probe::Fields { watch: watch(), object: widget.key() };
+    assert_eq!(asked(&mut lab), std::slice::from_ref(&probe));
+    rewrite(&mut lab, &mut widget, 60, Span::secs(1));
+    assert_eq!(asked(&mut lab), std::slice::from_ref(&probe), "nobody has answered");
+
+    let long = "x".repeat(200);
+    let fields = [vec!["status.at".to_owned(), long], vec!["status.more".to_owned(); 9]].concat();
+    lab.observe(Observation::Answered { probe, answer: Answer::Fields(fields) });
+    rewrite(&mut lab, &mut widget, 120, Span::secs(1));
+    assert_eq!(asked(&mut lab), [], "the fields are known");
+    let summary = hot_loop(&lab).expect("a finding").summary();
+    let expected = "fields status.at, status.more, status.more, status.more, status.more,";
+    assert!(summary.contains(expected), "{summary}");
 }
 
 #[test]

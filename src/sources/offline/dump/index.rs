@@ -36,7 +36,7 @@ impl DumpIndex {
         let answer = match probe {
             Probe::Read(address) => self.read(address),
             Probe::Dependents { owner, uid } => Ok(self.dependents(owner, uid)),
-            Probe::Count(_) | Probe::Profile { .. } => Err(Cause::NotFound),
+            Probe::Count(_) | Probe::Fields { .. } | Probe::Profile { .. } => Err(Cause::NotFound),
         };
 
         answer.unwrap_or_else(Answer::Failed)

@@ -18,6 +18,11 @@ impl ObjectContext<'_> {
                 self.record.flags.set(Flag::SpecConverged, true);
                 self.record.flags.set(Flag::ConvergedUnseen, true);
             }
+            Verdict::Progressing if self.stood_with_spec(update) => {
+                // The operator works on an object whose spec is in effect.
+                self.record.flags.set(Flag::SpecConverged, true);
+                self.open_regression(update, update.lost_at.unwrap_or(self.now).min(self.now));
+            }
             Verdict::Progressing | Verdict::Failed => {
                 let written = spec_written(update.view).map(|written| written.min(self.now));
 
@@ -44,6 +49,18 @@ impl ObjectContext<'_> {
             }
             Verdict::Suspended | Verdict::Unknown => {}
         }
+    }
+
+    /// Returns whether a new object is in a phase of work although its summaries, such as `Ready`, have been
+    /// true since a time after the spec was written: a virtual machine that moves to another node stays
+    /// ready. This does not hold for runs, whose summaries say that they have begun.
+    fn stood_with_spec(&self, update: &Update<'_>) -> bool {
+        let may_stand = update.acknowledged != Acknowledged::No
+            && update.restored.overdue.is_none()
+            && !reading::runs_to_completion(&self.kind.group, &self.kind.kind)
+            && !reading::is_being_made(update.view);
+        let stood = || reading::stands_since(update.view);
+        may_stand && stood().zip(spec_written(update.view)).is_some_and(|(stood, it)| stood >= it)
     }
 
     /// Returns when a new unconverged object regressed, if it did: an object that stopped being

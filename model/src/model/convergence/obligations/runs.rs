@@ -51,7 +51,11 @@ impl ObjectContext<'_> {
     /// Returns whether a new version shows a run that is under way, or waits in a queue for a time that
     /// its operator does not decide.
     pub(super) fn is_under_way(&self, update: &Update<'_>) -> bool {
-        let is_run = || self.is_of_runs() || reading::will_end(update.view);
+        let is_run = || {
+            self.is_of_runs()
+                || reading::will_end(update.view)
+                || reading::is_timed_work(update.view)
+        };
         update.verdict == Verdict::Progressing
             && self.record.unconverged().is_some()
             && (reading::waits_for_quota(update.view)

@@ -10,12 +10,13 @@ use crate::time::Timestamp;
 
 /// Good phases of an object that runs to completion, before it is complete.
 pub(super) const BEFORE_THE_END: &[&str] =
-    &["accepted", "active", "created", "initialized", "running", "scheduled"];
+    &["accepted", "active", "created", "initialized", "prepared", "running", "scheduled"];
 
 /// Last words of kinds whose objects run to completion.
 const RUN_KINDS: &[&str] = &[
     "analysis",
     "backup",
+    "download",
     "evaluation",
     "execution",
     "experiment",
@@ -27,8 +28,13 @@ const RUN_KINDS: &[&str] = &[
     "run",
     "task",
     "test",
+    "upload",
     "workflow",
 ];
+
+/// Last words of kinds that are runs if the word before is one: `BackupSession`, `JobSet`, and the
+/// `ActionSet` of Kanister.
+const GROUPS_OF_RUNS: &[&str] = &["session", "set"];
 
 /// Words of kinds whose objects only start runs, or run without an end.
 const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming"];
@@ -37,6 +43,11 @@ const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming"];
 /// `SchemaMigration`.
 pub(super) fn is_run_kind(kind: &str) -> bool {
     let words = Words::of(kind);
+    if GROUPS_OF_RUNS.contains(&words.last()) {
+        let before = words.get(words.len().saturating_sub(2));
+        return before == "action" || RUN_KINDS.contains(&before);
+    }
+
     RUN_KINDS.contains(&words.last()) && !NOT_RUN_KINDS.iter().any(|word| words.has(word))
 }
 

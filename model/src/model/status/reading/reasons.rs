@@ -6,6 +6,9 @@ use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, prose};
 use crate::observation::{Condition, ConditionStatus};
 
+/// Words for an update.
+const UPDATES: &[&str] = &["rollout", "update", "updating", "upgrade", "upgrading"];
+
 pub(super) fn sense(text: &str) -> Option<Sense> {
     Words::of(text).sense()
 }
@@ -150,6 +153,12 @@ pub(super) fn asks_for_approval(condition: &Condition) -> bool {
     let words = Words::of(&condition.message);
     let asks = (1..words.len()).any(|i| words.get(i - 1) == "to" && words.get(i) == "approve");
     asks && sense(&condition.reason) != Some(Sense::Bad)
+}
+
+/// Returns whether a reason names an update of the object's own parts.
+pub(super) fn names_update(reason: &str) -> bool {
+    let words = Words::of(reason);
+    UPDATES.iter().any(|word| words.has(word))
 }
 
 /// Returns whether a condition type says that something is required, or that a change is to be made,

@@ -298,9 +298,15 @@ impl<'k> ConditionsByRole<'k> {
             }
             (Polarity::Fault, True | Absent) => {
                 // A good reason contradicts the type, so the condition is ignored.
-                let reason = sense(&condition.reason);
-                if !mild && !matches!(reason, Some(Sense::Good | Sense::Done | Sense::Paused)) {
-                    keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
+                match sense(&condition.reason) {
+                    Some(Sense::Good | Sense::Done | Sense::Paused) => {}
+                    _ if mild => {}
+                    // Planned work degrades the object for a while: `Degraded=True (UpdateInProgress)`.
+                    Some(Sense::InProgress) if reasons::names_update(&condition.reason) => {
+                        let signal = new(Verdict::Progressing, Reason::InMotion);
+                        keep_worse(&mut self.in_progress, signal);
+                    }
+                    _ => keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue)),
                 }
             }
             (_, False) => keep_worse(&mut self.no_fault, new(Verdict::Converged, Reason::NoFault)),

@@ -2,6 +2,7 @@
 
 use crate::model::status::reading::facts::StatusFact;
 use crate::model::status::reading::phases;
+use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::words::Words;
 use crate::observation::{Condition, ConditionStatus, FactValue, ObjectView};
@@ -53,7 +54,9 @@ pub(crate) fn will_end(object: &ObjectView) -> bool {
 pub(crate) fn has_begun(object: &ObjectView) -> bool {
     let shown = Words::of(phases::shown_phase(object));
     let reason = Words::of(ending(object).map_or("", |condition| &condition.reason));
-    let says = |words: &[&str]| words.iter().any(|word| shown.has(word) || reason.has(word));
+    let work = Words::of(work(object).map_or("", |condition| &condition.reason));
+    let said = [&shown, &reason, &work];
+    let says = |words: &[&str]| words.iter().any(|word| said.iter().any(|said| said.has(word)));
     let in_progress = || [&shown, &reason].iter().any(|w| w.sense() == Some(Sense::InProgress));
 
     !says(NOT_BEGUN) && (says(BEGUN) || has_start(object) || (in_progress() && !says(PREPARES)))
@@ -72,6 +75,21 @@ pub(crate) fn waits_for_quota(object: &ObjectView) -> bool {
 pub(super) fn names_work(phase: &str) -> bool {
     let words = Words::of(phase);
     words.sense() == Some(Sense::InProgress) && !NOT_BEGUN.iter().any(|word| words.has(word))
+}
+
+/// Returns whether the status says when its work began, which the phase shows to be under way: such an object
+/// does one piece of work, whatever the name of its kind.
+pub(crate) fn is_timed_work(object: &ObjectView) -> bool {
+    has_start(object) && names_work(phases::own_phase(object))
+}
+
+/// Returns the condition that says that work is under way: `Progressing=True (Started)`.
+fn work(object: &ObjectView) -> Option<&Condition> {
+    object.conditions.iter().find(|condition| {
+        condition.at.is_empty()
+            && condition.status == ConditionStatus::True
+            && Polarity::of(&condition.r#type) == Polarity::InProgress
+    })
 }
 
 /// Returns the condition that will say that the work is complete.

@@ -137,8 +137,10 @@ impl Words {
             return Some(Paused);
         }
 
-        // A volume that waits for the first Pod that uses it waits on purpose.
-        if self.has("first") && self.last() == "consumer" {
+        // A volume that waits for the first Pod that uses it waits on purpose. Its importer fills it only
+        // then: `PendingPopulation`.
+        let is_unused = self.has("first") && self.last() == "consumer";
+        if is_unused || (self.count == 2 && self.last() == "population") {
             return Some(Paused);
         }
 
@@ -294,6 +296,7 @@ mod tests {
             ("RequiredPackages", None),
             ("RestartRequired", Some(InProgress)),
             ("WaitForFirstConsumer", Some(Paused)),
+            ("PendingPopulation", Some(Paused)),
             ("InstallationNotStarted", Some(InProgress)),
             ("ScalingDown", Some(InProgress)),
             ("down", Some(Lacking)),

@@ -4,9 +4,10 @@
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::sense;
 use crate::model::status::reading::senses::Sense;
-use crate::model::status::reading::{Reason, runs};
+use crate::model::status::reading::{Reason, phases, runs};
 use crate::observation::{Condition, ConditionStatus, ObjectView};
 use crate::snapshot::ConditionState;
+use crate::time::Timestamp;
 
 /// Returns whether a condition that means work in progress, such as `Reconciling`, is false.
 pub(crate) fn says_idle(object: &ObjectView) -> bool {
@@ -31,6 +32,17 @@ pub(crate) fn stands<'a>(conditions: impl Iterator<Item = (&'a str, &'a str)>) -
         .filter(|(name, _)| matches!(Polarity::of(name), Polarity::Summary(_)))
         .peekable();
     summaries.peek().is_some() && summaries.all(|(_, status)| status == "true")
+}
+
+/// Returns since when the summaries of an object whose phase means work have all been true; `None` if one is
+/// not, or does not say.
+pub(crate) fn stands_since(object: &ObjectView) -> Option<Timestamp> {
+    let own = || object.conditions.iter().filter(|condition| condition.at.is_empty());
+    let summaries = || own().filter(|it| matches!(Polarity::of(&it.r#type), Polarity::Summary(_)));
+    let works = runs::names_work(phases::own_phase(object));
+    let all_true = summaries().all(|condition| condition.status == ConditionStatus::True);
+    let since: Option<Vec<Timestamp>> = summaries().map(|condition| condition.changed).collect();
+    since?.into_iter().max().filter(|_| works && all_true)
 }
 
 /// Returns whether the operator says that it works on the object: a phase or a true condition means

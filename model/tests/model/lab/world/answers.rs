@@ -15,7 +15,7 @@ impl World {
             match &probe {
                 Probe::Read(at) => self.reads.push(at.clone()),
                 Probe::Dependents { .. } => self.searches += 1,
-                Probe::Count(_) | Probe::Profile { .. } => continue,
+                Probe::Count(_) | Probe::Fields { .. } | Probe::Profile { .. } => continue,
             }
 
             let answer = self.answer_to(&probe);
@@ -28,7 +28,9 @@ impl World {
             (_, Some(cause)) => Answer::Failed(cause),
             (Probe::Read(at), None) => self.read(at),
             (Probe::Dependents { uid, .. }, None) => self.dependents(uid),
-            (Probe::Count(_) | Probe::Profile { .. }, None) => Answer::Failed(Cause::Forbidden),
+            (Probe::Count(_) | Probe::Fields { .. } | Probe::Profile { .. }, None) => {
+                Answer::Failed(Cause::Forbidden)
+            }
         }
     }
 

@@ -141,9 +141,10 @@ impl World {
                 .objects
                 .get(at)
                 .map_or(Answer::Absent, |view| Answer::Found(Box::new(view.clone()))),
-            Probe::Dependents { .. } | Probe::Count(_) | Probe::Profile { .. } => {
-                Answer::Failed(Cause::Forbidden)
-            }
+            Probe::Dependents { .. }
+            | Probe::Count(_)
+            | Probe::Fields { .. }
+            | Probe::Profile { .. } => Answer::Failed(Cause::Forbidden),
         }
     }
 
