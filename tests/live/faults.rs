@@ -143,7 +143,8 @@ fn hot_loop() {
         let has_fields = |finding: &ShownFinding| finding.evidence("fields").is_array();
         let finding = case.prove_until(&expected, kind, "target", || (), has_fields);
 
-        let fields = json!(["status.conditions[Ready].lastTransitionTime"]);
+        let field = |r#type: &str| format!("status.conditions[{type}].lastTransitionTime");
+        let fields = json!(["Progressing", "Ready"].map(field));
         assert_eq!(finding.evidence("fields"), &fields, "{finding}");
         assert_eq!(finding.evidence("manager"), "widget-operator", "{finding}");
         assert!(finding.evidence("wasted").as_i64() >= Some(10), "{finding}");

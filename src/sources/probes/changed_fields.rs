@@ -130,7 +130,7 @@ async fn follow(cluster: &Cluster, target: &WatchTarget, name: &str) -> Result<C
 }
 
 impl WatchTarget {
-    /// The target for a single object; `None` if a selector cannot name it.
+    /// The target for a single object; `None` if its name is none.
     fn of_object(&self, object: &ObjectKey) -> Option<Self> {
         let ObjectKey { namespace, name } = object;
         let is_valid = is_name(name) && (namespace.is_empty() || is_name(namespace));
@@ -141,12 +141,17 @@ impl WatchTarget {
         };
 
         is_valid.then(|| Self {
-            fields: format!("metadata.name={name}"),
+            fields: format!("metadata.name={}", escaped(name)),
             without: Vec::new(),
             path,
             ..self.clone()
         })
     }
+}
+
+/// A value in a field selector, as `EscapeValue` of `k8s.io/apimachinery/pkg/fields` writes it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
 impl Changes {
@@ -376,12 +381,17 @@ mod tests {
     }
 
     #[test]
-    fn only_a_name_goes_into_a_selector() {
+    fn the_selector_of_an_object_names_no_other_one() {
         let target = WatchTarget::new("/apis/example.io/v1/namespaces/a/widgets".to_owned(), true);
-        for (name, is_valid) in [("web", true), ("a,b=c", false), ("", false)] {
+        for (name, expected) in [
+            ("web", Some("metadata.name=web")),
+            (r"a,b=\c", Some(r"metadata.name=a\,b\=\\c")),
+            ("a/b", None),
+            ("", None),
+        ] {
             let object = ObjectKey { namespace: "a".into(), name: name.into() };
             let found = target.of_object(&object);
-            assert_eq!(found.is_some(), is_valid, "{name}");
+            assert_eq!(found.as_ref().map(|it| it.fields.as_str()), expected);
             assert!(found.is_none_or(|it| it.path == target.path && it.metadata_only));
         }
     }
