@@ -125,7 +125,8 @@ const OPEN: &str = "finding:loopwatch_findings:max";
 
 /// Whether an alert is about objects of a kind, not about the operator or loopwatch.
 const OBJECT: &str = "(not (match `^(/(Operator|Controller|Source|Permission|Limit|Namespace)|apiextensions.k8s.io/\
-                      CustomResourceDefinition)$` (printf `%s/%s` $labels.group $labels.kind)))";
+                      CustomResourceDefinition|admissionregistration.k8s.io/Webhook)$` \
+                      (printf `%s/%s` $labels.group $labels.kind)))";
 
 /// The findings whose alerts fire with the first sample; [`HEAD`] gives the reasons.
 const PROMPT: &[FindingCode] = &[

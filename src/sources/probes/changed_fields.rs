@@ -15,9 +15,7 @@ use tokio::time::Instant;
 use super::WatchTargets;
 use crate::lock::read_lock;
 use crate::net::Failure;
-use crate::sources::api_server::{
-    Cluster, StreamItem, WatchEvent, WatchStream, WatchTarget, is_name,
-};
+use crate::sources::api_server::{Cluster, StreamItem, WatchEvent, WatchStream, WatchTarget};
 use crate::sources::feed::{Closed, Feed};
 
 /// How often each field has changed.
@@ -127,31 +125,6 @@ async fn follow(cluster: &Cluster, target: &WatchTarget, name: &str) -> Result<C
     }
 
     Ok(changes)
-}
-
-impl WatchTarget {
-    /// The target for a single object; `None` if its name is none.
-    fn of_object(&self, object: &ObjectKey) -> Option<Self> {
-        let ObjectKey { namespace, name } = object;
-        let is_valid = is_name(name) && (namespace.is_empty() || is_name(namespace));
-        let is_in_path = self.path.contains("/namespaces/");
-        let path = match namespace.is_empty() || is_in_path {
-            true => self.path.clone(),
-            false => self.path_within(namespace),
-        };
-
-        is_valid.then(|| Self {
-            fields: format!("metadata.name={}", escaped(name)),
-            without: Vec::new(),
-            path,
-            ..self.clone()
-        })
-    }
-}
-
-/// A value in a field selector, as `EscapeValue` of `k8s.io/apimachinery/pkg/fields` writes it.
-fn escaped(value: &str) -> String {
-    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
 }
 
 impl Changes {
@@ -377,22 +350,6 @@ mod tests {
             let followed = follow(&script.cluster(), &target, "web").await;
             let found = followed.map(Changes::most_frequent).map_err(|failure| failure.cause);
             assert_eq!(found, expected, "{body}");
-        }
-    }
-
-    #[test]
-    fn the_selector_of_an_object_names_no_other_one() {
-        let target = WatchTarget::new("/apis/example.io/v1/namespaces/a/widgets".to_owned(), true);
-        for (name, expected) in [
-            ("web", Some("metadata.name=web")),
-            (r"a,b=\c", Some(r"metadata.name=a\,b\=\\c")),
-            ("a/b", None),
-            ("", None),
-        ] {
-            let object = ObjectKey { namespace: "a".into(), name: name.into() };
-            let found = target.of_object(&object);
-            assert_eq!(found.as_ref().map(|it| it.fields.as_str()), expected);
-            assert!(found.is_none_or(|it| it.path == target.path && it.metadata_only));
         }
     }
 }

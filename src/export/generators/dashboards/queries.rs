@@ -30,9 +30,9 @@ const LOCAL_PAGE: &str = "http://localhost:9917/";
 /// The selected objects, and the kinds and scopes that they are in.
 const SELECTED: &str = r#"target_namespace=~"$target_namespace|",group=~"$group|",kind=~"$kind""#;
 
-/// The kinds of subjects that are no objects of the API. The variables for objects do not restrict
-/// findings about them, because these may explain what is wrong with the selected objects.
-const NO_OBJECTS: &str = r#"group="",kind=~"Operator|Controller|Source|Permission|Limit""#;
+/// The kinds of subjects without a page of their own. The variables for objects do not restrict findings
+/// about them, because these may explain what is wrong with the selected objects.
+const NO_OBJECTS: &str = r#"group=~"|admissionregistration.k8s.io|apiextensions.k8s.io",kind=~"Operator|Controller|Source|Permission|Limit|Namespace|CustomResourceDefinition|Webhook""#;
 
 /// The series of a metric.
 pub(super) fn series(metric: &str, scope: Scope, matchers: &str) -> String {

@@ -1,6 +1,9 @@
 //! Which objects a watch requests.
 
+use loopwatch_model::observation::ObjectKey;
+
 use crate::net::percent_encode;
+use crate::sources::api_server::collections::is_name;
 
 /// The request of a watch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,5 +60,49 @@ impl WatchTarget {
     pub(crate) fn path_within(&self, namespace: &str) -> String {
         let (api, resource) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         format!("{api}/namespaces/{}/{resource}", percent_encode(namespace))
+    }
+
+    /// The target for a single object; `None` if its name is none.
+    pub(crate) fn of_object(&self, object: &ObjectKey) -> Option<Self> {
+        let ObjectKey { namespace, name } = object;
+        let is_valid = is_name(name) && (namespace.is_empty() || is_name(namespace));
+        let is_in_path = self.path.contains("/namespaces/");
+        let path = match namespace.is_empty() || is_in_path {
+            true => self.path.clone(),
+            false => self.path_within(namespace),
+        };
+
+        is_valid.then(|| Self {
+            fields: format!("metadata.name={}", escaped(name)),
+            without: Vec::new(),
+            path,
+            ..self.clone()
+        })
+    }
+}
+
+/// A value in a field selector, as `EscapeValue` of `k8s.io/apimachinery/pkg/fields` writes it.
+fn escaped(value: &str) -> String {
+    value.replace('\\', "\\\\").replace(',', "\\,").replace('=', "\\=")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_selector_of_an_object_names_no_other_one() {
+        let target = WatchTarget::new("/apis/example.io/v1/namespaces/a/widgets".to_owned(), true);
+        for (name, expected) in [
+            ("web", Some("metadata.name=web")),
+            (r"a,b=\c", Some(r"metadata.name=a\,b\=\\c")),
+            ("a/b", None),
+            ("", None),
+        ] {
+            let object = ObjectKey { namespace: "a".into(), name: name.into() };
+            let found = target.of_object(&object);
+            assert_eq!(found.as_ref().map(|it| it.fields.as_str()), expected);
+            assert!(found.is_none_or(|it| it.path == target.path && it.metadata_only));
+        }
     }
 }
