@@ -180,12 +180,21 @@ fn kustomizations() {
             vec![reader, sidecar],
         ),
         ("one-file-above", ("", "resources: [inner]\n"), vec![sidecar, reader]),
+        // As Kubebuilder lays it out.
+        ("prefixed-below", ("namespace: system, ", "resources: [inner]\n"), vec![sidecar, reader]),
+        ("prefixed-below-2", ("", "resources: [inner]\n"), vec![monitoring, namespaced, sidecar]),
+        (
+            "prefixed-twice",
+            ("namespace: system, ", "namePrefix: q-\nresources: [inner]\n"),
+            vec![monitoring, reader, sidecar],
+        ),
     ] {
         let folder = bed().directory().join("kustomizations").join(form);
         let operator = operator_in(namespace);
         if head.contains("inner") {
             write(&folder.join("inner"), "operator.yaml", &operator);
-            write(&folder.join("inner"), "kustomization.yaml", plain.1);
+            let prefix = if form.starts_with("prefixed") { "namePrefix: p-\n" } else { "" };
+            write(&folder.join("inner"), "kustomization.yaml", &format!("{}{prefix}", plain.1));
         }
 
         write(&folder, "operator.yaml", &operator);
@@ -543,8 +552,8 @@ fn expect_bound(form: &str, rendered: &[Value], bindings: &[&str], sidecar: bool
     assert_eq!(of("ClusterRoleBinding").len(), bindings.len() - 1, "{form}");
     for kind in bindings {
         let [binding] = of(kind)[..] else { panic!("{form}: not one {kind}") };
-        let account =
-            json!([{"kind": "ServiceAccount", "name": "my-account", "namespace": "my-ns"}]);
+        let name = &of("ServiceAccount")[0]["metadata"]["name"];
+        let account = json!([{"kind": "ServiceAccount", "name": name, "namespace": "my-ns"}]);
 
         assert_eq!(binding["subjects"], account, "{form}: {binding}");
         assert!(!binding.to_string().contains("ACCOUNT"), "{form}: {binding}");

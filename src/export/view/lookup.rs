@@ -27,7 +27,7 @@ pub(crate) enum LookupError {
     #[error("loopwatch watches no kind {name:?}{}", hint(.nearest))]
     NoKind { name: String, nearest: Vec<String> },
     /// No kind in a dump or a recording has this name.
-    #[error("{file} has no objects of a kind {name:?}{}; short names need a cluster", hint(.nearest))]
+    #[error("{file} has no objects of a kind {name:?} (short names need a cluster){}", hint(.nearest))]
     NotInFile { file: String, name: String, nearest: Vec<String> },
     /// Several kinds have this name.
     #[error("{name:?} names several kinds; use one of {}", .candidates.join(", "))]

@@ -123,12 +123,15 @@ pub(super) fn mark_pauses(name: &str, value: &str) -> bool {
 
     let words = split_words(name.rsplit_once('/').map_or(name, |(_, name)| name));
     let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let is_time = words::is_timestamp(value.trim());
     let value = value.trim().to_ascii_lowercase();
     let on = matches!(value.as_str(), "" | "true" | "on" | "yes" | "1" | "enabled");
     let off =
         matches!(value.as_str(), "false" | "off" | "no" | "0" | "disabled" | "none" | "never");
 
     match words.as_slice() {
+        // When somebody stopped it.
+        [.., "stopped"] if is_time => true,
         [.., "managed"] | [.., "reconcile" | "reconciliation" | "loop"] if !negated(&words) => {
             matches!(
                 value.as_str(),

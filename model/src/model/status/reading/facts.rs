@@ -133,9 +133,9 @@ impl<'a> StatusFact<'a> {
         words.iter().any(|word| text.eq_ignore_ascii_case(word))
     }
 
-    /// Returns whether this is a current phase or state.
+    /// Returns whether this is a current phase or state. `managementState` repeats what the spec wants.
     pub(super) fn is_phase(&self) -> bool {
-        self.key_ends_with(PHASE_KEYS) && self.is_current()
+        self.key_ends_with(PHASE_KEYS) && self.is_current() && self.key.get(0) != "management"
     }
 
     /// Returns whether this is a flag of a part, such as `shards[2].ready`.
@@ -244,6 +244,8 @@ impl<'a> StatusFact<'a> {
     /// Returns whether this describes the present, unlike `desiredState` or `lastPhase`.
     pub(super) fn is_current(&self) -> bool {
         let first = self.key.get(0);
-        self.key.len() == 1 || !NOT_CURRENT.contains(&first) || self.key.has("operation")
+        // Nobody knows a later state than the `lastObservedState`.
+        let is_latest = || ["operation", "observed"].iter().any(|word| self.key.has(word));
+        self.key.len() == 1 || !NOT_CURRENT.contains(&first) || is_latest()
     }
 }

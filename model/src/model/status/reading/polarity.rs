@@ -81,6 +81,9 @@ const REPORTS: &[&str] = &[
     "seen",
 ];
 
+/// Nouns for faults.
+const FAULTS: &[&str] = &["conflicts", "error", "errors", "failures", "issues", "problems"];
+
 /// Words that deny what the last word says: `UnableToBeScheduled`, `NotDeployed`.
 const DENIES: &[&str] = &["cannot", "could", "failed", "no", "non", "not", "to", "unable"];
 
@@ -144,6 +147,10 @@ impl Polarity {
                 return Self::Step;
             }
 
+            if words.get(0) == "ignored" {
+                return Self::Paused; // the object is meant for another operator or another cloud
+            }
+
             if words.get(0) == "running" {
                 // For example an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
@@ -164,6 +171,10 @@ impl Polarity {
 
         if words.get(0) == "no" && ["matching", "matched"].iter().any(|word| words.has(word)) {
             return Self::Fault; // `NoMatchingInstance`, `NoPodsMatched`
+        }
+
+        if matches!(words.last(), "exist" | "exists") && FAULTS.iter().any(|word| words.has(word)) {
+            return Self::Fault; // `ImportImageErrorsExist`
         }
 
         if words.last().starts_with("warning") {

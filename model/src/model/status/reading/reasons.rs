@@ -6,6 +6,13 @@ use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, prose};
 use crate::observation::{Condition, ConditionStatus};
 
+/// Returns whether a reason says that a step has not been taken, without saying that it must be:
+/// `UpdateExecuted=False (NotYetOccurred)`.
+pub(super) fn has_not_occurred(reason: &str) -> bool {
+    let words = Words::of(reason);
+    words.get(0) == "not" && words.get(1) == "yet" && words.last() == "occurred"
+}
+
 /// Words for an update.
 const UPDATES: &[&str] = &["rollout", "update", "updating", "upgrade", "upgrading"];
 

@@ -226,6 +226,7 @@ impl<'k> ConditionsByRole<'k> {
             False if condition.severity == "Error" => {
                 return keep_worse(&mut self.fault, false_signal(condition, self.kind));
             }
+            False if reasons::has_not_occurred(&condition.reason) => return,
             False => {
                 self.part_explained |= !reasons::is_unexplained(condition);
                 false_signal(condition, self.kind)
@@ -370,6 +371,10 @@ impl<'k> ConditionsByRole<'k> {
         let paused = Polarity::of(&condition.r#type) == Polarity::Paused;
         let new = |verdict, reason| Signal::new(verdict, reason, show(condition));
         match condition.status {
+            // The reason says why the operator leaves the object alone: `InfrastructureMismatch`.
+            True if is_type(condition, "ignored") => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+            }
             // If something else is paused, such as in `AccountSuspended`, only the reason and the
             // message show whether that matters.
             True if paused
