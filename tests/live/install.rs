@@ -181,7 +181,11 @@ fn kustomizations() {
         ),
         ("one-file-above", ("", "resources: [inner]\n"), vec![sidecar, reader]),
         // As Kubebuilder lays it out.
-        ("prefixed-below", ("namespace: system, ", "resources: [inner]\n"), vec![sidecar, reader]),
+        (
+            "prefixed-below",
+            ("namespace: system, ", "resources: [inner, extra.yaml]\n"),
+            vec![sidecar, reader],
+        ),
         ("prefixed-below-2", ("", "resources: [inner]\n"), vec![monitoring, namespaced, sidecar]),
         (
             "prefixed-twice",
@@ -198,6 +202,8 @@ fn kustomizations() {
         }
 
         write(&folder, "operator.yaml", &operator);
+        let extra = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: extra, namespace: my-ns}\n";
+        write(&folder, "extra.yaml", extra);
         let listed: String = components
             .iter()
             .map(|name| format!("  - {}\n", kustomize::component(&folder, name)))

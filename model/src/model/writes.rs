@@ -99,7 +99,9 @@ impl Part for Writes {
         ];
         let found: Vec<Detection> = found.into_iter().flatten().collect();
 
-        if let Some(suspect) = self.suspects.of_mut(slot).filter(|_| !found.is_empty()) {
+        // A finding that somebody has switched off is never open.
+        let is_open = found.iter().any(|detection| step.world.has_open(detection.code, slot));
+        if let Some(suspect) = self.suspects.of_mut(slot).filter(|_| is_open) {
             suspect.fields.ask(step.world, slot);
         }
         found

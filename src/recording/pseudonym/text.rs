@@ -89,17 +89,22 @@ impl Pseudonyms {
 
     /// Replaces the unknown keys of a path: `status.instances[0].phase`. Keys of maps may be names.
     pub(super) fn path(&self, path: &str) -> String {
-        let keys = path.split_inclusive(['.', '[', ']']);
-        keys.map(|key| {
-            let end = key.len() - usize::from(key.ends_with(['.', '[', ']']));
-            let (key, separator) = key.split_at(end);
-            if key.bytes().all(|byte| byte.is_ascii_digit()) {
-                return format!("{key}{separator}"); // a position in a list
+        let (mut shown, mut rest) = (String::new(), path);
+        while !rest.is_empty() {
+            // A key in brackets may contain dots: an address, or the name of an annotation.
+            let ends: &[char] = if shown.ends_with('[') { &[']'] } else { &['.', '[', ']'] };
+            let (key, after) = rest.split_at(rest.find(ends).unwrap_or(rest.len()));
+            match is_position(key) {
+                true => shown.push_str(key),
+                false => shown.push_str(&self.words(key)),
             }
 
-            self.words(key) + separator
-        })
-        .collect()
+            let mut after = after.chars();
+            shown.extend(after.next());
+            rest = after.as_str();
+        }
+
+        shown
     }
 
     /// The type of a condition. In the usual form, it is a constant of the operator; any other form
@@ -200,6 +205,11 @@ fn ending(word: &str) -> &'static str {
 
 fn is_part_of_word(character: char) -> bool {
     character.is_ascii_alphanumeric() || !character.is_ascii() || character == '\''
+}
+
+/// Whether a key is a position in a list, or empty. A longer number may be a name.
+fn is_position(key: &str) -> bool {
+    key.len() <= 4 && key.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// The end of an IP address at the beginning of a text. Its numbers alone would be kept.

@@ -1,6 +1,7 @@
 //! Finds out which fields of an object its writers change: follows the single object for a while and
 //! compares its versions, one object at a time. The answer holds the paths of fields, never their values.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use loopwatch_model::observation::{
 };
 use serde_json::{Map, Value};
 use tokio::sync::{Mutex, mpsc};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
 use super::WatchTargets;
 use crate::lock::read_lock;
@@ -34,8 +35,17 @@ const FOLLOWED_FOR: Duration = Duration::from_secs(50);
 /// The number of changes after which the fields are known.
 const ENOUGH: u32 = 10;
 
-/// The largest version that is compared, in bytes: two of them are in memory, parsed.
+/// The time and the number of changes after which what is known has to do, because other objects wait.
+const PATIENCE: (Duration, u32) = (Duration::from_secs(20), 3);
+
+/// Pause between two objects, so that failures do not become a burst of requests.
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// The largest version that is compared, in bytes.
 const LARGEST: usize = 256 << 10;
+
+/// The maximum number of values in it: two versions are in memory, parsed, at some 600 bytes per value.
+const MOST_VALUES: usize = 10_000;
 
 /// The maximum number of fields that are counted.
 const MAX_PATHS: usize = 256;
@@ -76,6 +86,8 @@ pub(crate) async fn answer_fields(
         if feed.send(Observation::Answered { probe, answer }).await == Err(Closed) {
             return;
         }
+
+        sleep(PAUSE).await;
     }
 }
 
@@ -99,15 +111,21 @@ async fn answer(
 async fn follow(cluster: &Cluster, target: &WatchTarget, name: &str) -> Result<Changes, Failure> {
     // The version 0 stands for any: the stream begins with the object as the API server has it.
     let mut stream = WatchStream::open(cluster, target, Some("0"), FOLLOWED_FOR).await?;
-    let (until, mut changes) = (Instant::now() + FOLLOWED_FOR, Changes::default());
+    let (began, mut changes) = (Instant::now(), Changes::default());
 
-    while changes.versions < ENOUGH && Instant::now() < until {
+    loop {
+        let (patience, few) = PATIENCE;
+        let until = began + if changes.versions >= few { patience } else { FOLLOWED_FOR };
+        if changes.versions >= ENOUGH || Instant::now() >= until {
+            return Ok(changes);
+        }
+
         let line = match stream.next(until, Duration::ZERO).await? {
-            StreamItem::Line(line) if line.len() <= LARGEST => line,
+            StreamItem::Line(line) if is_comparable(&line) => line,
             StreamItem::Line(_) | StreamItem::Oversized => {
                 return Err(Failure::new(Cause::TooLarge, "the object is too large to compare"));
             }
-            StreamItem::Silence | StreamItem::End => break,
+            StreamItem::Silence | StreamItem::End => return Ok(changes),
         };
         match WatchEvent::parse(&line)? {
             WatchEvent::Added(object) | WatchEvent::Modified(object) => {
@@ -123,8 +141,12 @@ async fn follow(cluster: &Cluster, target: &WatchTarget, name: &str) -> Result<C
             WatchEvent::Error(failure) => return Err(failure),
         }
     }
+}
 
-    Ok(changes)
+/// Whether a version fits in memory, parsed.
+fn is_comparable(line: &[u8]) -> bool {
+    let separates = |byte: &&u8| matches!(**byte, b',' | b'[' | b'{');
+    line.len() <= LARGEST && line.iter().filter(separates).count() <= MOST_VALUES
 }
 
 impl Changes {
@@ -143,13 +165,26 @@ impl Changes {
         self.latest = Some(object);
     }
 
-    /// The fields that change at least half as often as the one that changes most.
+    /// The fields that change at least half as often as the one of their part, such as `spec`, that changes
+    /// most. Of each part, the first fields come first, so that no part displaces the others.
     fn most_frequent(self) -> Vec<String> {
-        let most = self.counts.values().copied().max().unwrap_or_default();
-        let mut frequent: Vec<(String, u32)> =
-            self.counts.into_iter().filter(|(_, count)| count * 2 >= most).collect();
-        frequent.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
-        frequent.into_iter().map(|(path, _)| path).take(MAX_FIELDS).collect()
+        let mut parts: BTreeMap<String, Vec<(String, u32)>> = BTreeMap::new();
+        for (path, count) in self.counts {
+            let part = path.split(['.', '[']).next().unwrap_or_default().to_owned();
+            parts.entry(part).or_default().push((path, count));
+        }
+
+        let mut ranked: Vec<(usize, Reverse<u32>, String)> = Vec::new();
+        for mut fields in parts.into_values() {
+            fields.sort_by_key(|(_, count)| Reverse(*count));
+            let most = fields.first().map_or(0, |(_, count)| *count);
+            let frequent = fields.into_iter().filter(|(_, count)| count * 2 >= most);
+            ranked
+                .extend(frequent.enumerate().map(|(at, (path, count))| (at, Reverse(count), path)));
+        }
+
+        ranked.sort();
+        ranked.into_iter().map(|(.., path)| path).take(MAX_FIELDS).collect()
     }
 }
 
@@ -192,7 +227,7 @@ impl Path {
 
 /// Collects the paths of the smallest fields in which two values differ.
 fn differences(before: &Value, after: &Value, path: &mut Path, found: &mut Vec<String>) {
-    if before == after {
+    if before == after || found.len() >= MAX_PATHS {
         return;
     }
     match (before, after) {
@@ -319,6 +354,21 @@ mod tests {
         assert_eq!(between(&[wide(1), wide(2)]).len(), MAX_FIELDS);
     }
 
+    #[test]
+    fn no_part_displaces_the_fields_of_another() {
+        let version = |number: u64| {
+            json!({
+                "metadata": {"annotations": {"a": number, "b": number, "c": number, "d": number, "e": number}},
+                "spec": {"size": number / 3},
+                "status": {"at": number},
+            })
+        };
+        let versions: Vec<Value> = (1..=9).map(version).collect();
+        let found = between(&versions);
+        assert_eq!(found[..3], ["metadata.annotations.a", "status.at", "spec.size"], "{found:?}");
+        assert_eq!(found.len(), MAX_FIELDS);
+    }
+
     #[tokio::test(start_paused = true)]
     async fn the_versions_of_one_object_are_followed_until_the_stream_ends() {
         let line = |kind: &str, name: &str, at: u64| {
@@ -333,6 +383,7 @@ mod tests {
         ];
         let error = r#"{"type":"ERROR","object":{"kind":"Status","code":410,"reason":"Expired"}}"#;
         let large = line("ADDED", &"x".repeat(LARGEST), 1);
+        let many = line("ADDED", &"[".repeat(MOST_VALUES), 1);
         let target = WatchTarget::new("/apis/example.io/v1/widgets".to_owned(), false);
         let object = ObjectKey { namespace: "team-a".into(), name: "web".into() };
         let target = target.of_object(&object).expect("a target");
@@ -345,6 +396,7 @@ mod tests {
             (format!("{error}\n"), Err(Cause::Gone)),
             ("nothing\n".to_owned(), Err(Cause::Undecodable)),
             (large, Err(Cause::TooLarge)),
+            (many, Err(Cause::TooLarge)),
         ] {
             let script = Script::new([Reply::Response(200, vec![], body.clone())]);
             let followed = follow(&script.cluster(), &target, "web").await;

@@ -11,12 +11,15 @@ use crate::time::{Span, Timestamp};
 pub(super) struct Fields {
     /// The fields, the most frequent first; empty if nobody knows them.
     known: Vec<String>,
-    /// When the model asked for them last.
-    asked: Option<Timestamp>,
+    /// When the model asked for them last, and how often it has.
+    asked: Option<(Timestamp, u32)>,
 }
 
-/// How long to wait before the model asks again.
-const ASKED_EVERY: Span = Span::mins(1);
+/// How long to wait before the model asks again. After each question, it waits twice as long.
+const ASKED_AFTER: Span = Span::mins(1);
+
+/// The longest wait, as a power of two.
+const PATIENCE: u32 = 4;
 
 impl Fields {
     /// All fields.
@@ -35,7 +38,8 @@ impl Fields {
 
     /// Asks for the fields, unless they are known or the last question is too recent.
     pub(super) fn ask(&mut self, world: &mut World, slot: Slot) {
-        let is_early = self.asked.is_some_and(|at| world.now.since(at) < ASKED_EVERY);
+        let wait = |times: u32| Span(ASKED_AFTER.0 << (times - 1).min(PATIENCE));
+        let is_early = self.asked.is_some_and(|(at, times)| world.now.since(at) < wait(times));
         let Some(record) = world.store.get(slot).filter(|_| self.known.is_empty() && !is_early)
         else {
             return;
@@ -44,7 +48,7 @@ impl Fields {
         let watch = world.watches[usize::from(record.watch)].id.clone();
         let object =
             ObjectKey { namespace: record.namespace.to_string(), name: record.name.to_string() };
-        self.asked = Some(world.now);
+        self.asked = Some((world.now, self.asked.map_or(1, |(_, times)| times.saturating_add(1))));
         world.agenda.probes.insert(Probe::Fields { watch, object });
     }
 
@@ -56,6 +60,6 @@ impl Fields {
     }
 
     pub(super) fn clock_stepped(&mut self, by_ms: i64) {
-        self.asked = self.asked.map(|at| at.shifted(by_ms));
+        self.asked = self.asked.map(|(at, times)| (at.shifted(by_ms), times));
     }
 }

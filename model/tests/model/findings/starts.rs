@@ -190,23 +190,6 @@ fn work_on_an_object_that_has_been_ready_since_its_last_change_is_not_late() {
 }
 
 #[test]
-fn a_write_of_zero_values_to_the_status_acknowledges_the_spec() {
-    for (is_written, code) in [(true, FindingCode::Overdue), (false, FindingCode::Unacknowledged)] {
-        let mut lab = Lab::unsynced(unlearned());
-        let mut widget = Widget::new("web", lab.ago(Span::hours(2)));
-        widget.touch_status().status_written = Some(lab.ago(Span::hours(1)));
-        let mut view = lab.view(&widget);
-        view.status = StatusShape::Empty;
-        view.facts = vec![Fact { path: "status.conditions".into(), value: FactValue::Number(0) }];
-        view.managers.retain(|manager| is_written || manager.subresource.is_empty());
-        lab.list_views(vec![view]);
-        lab.advance(Span::mins(10));
-
-        assert_eq!(lab.snapshot().findings[0].code, code);
-    }
-}
-
-#[test]
 fn work_with_a_start_time_takes_as_long_as_it_takes() {
     for (path, is_late) in [("status.startTimestamp", false), ("status.lastSyncTime", true)] {
         let mut lab = Lab::unsynced(unlearned());

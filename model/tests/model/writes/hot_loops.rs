@@ -46,7 +46,7 @@ fn an_operator_that_writes_the_time_on_every_pass_is_in_a_hot_loop() {
 }
 
 #[test]
-fn the_fields_that_change_are_asked_for_once_per_minute_until_they_are_known() {
+fn the_fields_that_change_are_asked_for_less_and_less_often_until_they_are_known() {
     let mut lab = Lab::new();
     let mut widget = lab.converged("web");
     lab.advance(Span::mins(30));
@@ -62,6 +62,8 @@ fn the_fields_that_change_are_asked_for_once_per_minute_until_they_are_known() {
     assert_eq!(asked(&mut lab), std::slice::from_ref(&probe));
     rewrite(&mut lab, &mut widget, 60, Span::secs(1));
     assert_eq!(asked(&mut lab), std::slice::from_ref(&probe), "nobody has answered");
+    rewrite(&mut lab, &mut widget, 60, Span::secs(1));
+    assert_eq!(asked(&mut lab), [], "two minutes pass before the third question");
 
     let long = "x".repeat(200);
     let fields = [vec!["status.at".to_owned(), long], vec!["status.more".to_owned(); 9]].concat();

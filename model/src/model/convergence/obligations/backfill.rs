@@ -51,14 +51,13 @@ impl ObjectContext<'_> {
         }
     }
 
-    /// Returns whether a new object is in a phase of work although its summaries, such as `Ready`, have been
-    /// true since a time after the spec was written: a virtual machine that moves to another node stays
-    /// ready. This does not hold for runs, whose summaries say that they have begun.
+    /// Returns whether a new object is being moved, and its summaries, such as `Ready`, have been true since a
+    /// time after the spec was written: a virtual machine that migrates to another node stays ready. This does
+    /// not hold for runs, whose summaries say that they have begun.
     fn stood_with_spec(&self, update: &Update<'_>) -> bool {
         let may_stand = update.acknowledged != Acknowledged::No
             && update.restored.overdue.is_none()
-            && !reading::runs_to_completion(&self.kind.group, &self.kind.kind)
-            && !reading::is_being_made(update.view);
+            && !reading::runs_to_completion(&self.kind.group, &self.kind.kind);
         let stood = || reading::stands_since(update.view);
         may_stand && stood().zip(spec_written(update.view)).is_some_and(|(stood, it)| stood >= it)
     }

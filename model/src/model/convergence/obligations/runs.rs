@@ -54,7 +54,7 @@ impl ObjectContext<'_> {
         let is_run = || {
             self.is_of_runs()
                 || reading::will_end(update.view)
-                || reading::is_timed_work(update.view)
+                || (reading::is_timed_work(update.view) && !reading::is_being_made(update.view))
         };
         update.verdict == Verdict::Progressing
             && self.record.unconverged().is_some()

@@ -105,9 +105,7 @@ pub(crate) fn status_write(update: &Update<'_>, opened: Timestamp) -> (Option<Ti
         // dump may have no managed fields.
         let outdated =
             time.zip(spec_written(update.view)).is_some_and(|(status, spec)| status < spec);
-        // A write to the status is an answer even if it holds only zero values.
-        let answers = writer.is_some_and(|m| m.subresource == "status" && m.time.is_some());
-        let current = (update.view.status == StatusShape::Filled || answers) && !outdated;
+        let current = update.view.status == StatusShape::Filled && !outdated;
         return (current.then(|| time.unwrap_or(opened).max(opened)), name);
     }
 

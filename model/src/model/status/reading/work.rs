@@ -4,6 +4,7 @@
 use crate::model::status::reading::polarity::Polarity;
 use crate::model::status::reading::reasons::sense;
 use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, phases, runs};
 use crate::observation::{Condition, ConditionStatus, ObjectView};
 use crate::snapshot::ConditionState;
@@ -34,15 +35,19 @@ pub(crate) fn stands<'a>(conditions: impl Iterator<Item = (&'a str, &'a str)>) -
     summaries.peek().is_some() && summaries.all(|(_, status)| status == "true")
 }
 
-/// Returns since when the summaries of an object whose phase means work have all been true; `None` if one is
+/// Words for work that moves an object to another place and changes nothing of its spec.
+const MOVES: [&str; 4] = ["evacuating", "migrating", "moving", "relocating"];
+
+/// Returns since when the summaries of an object that is being moved have all been true; `None` if one is
 /// not, or does not say.
 pub(crate) fn stands_since(object: &ObjectView) -> Option<Timestamp> {
     let own = || object.conditions.iter().filter(|condition| condition.at.is_empty());
     let summaries = || own().filter(|it| matches!(Polarity::of(&it.r#type), Polarity::Summary(_)));
-    let works = runs::names_work(phases::own_phase(object));
+    let phase = Words::of(phases::own_phase(object));
+    let moves = MOVES.iter().any(|word| phase.has(word));
     let all_true = summaries().all(|condition| condition.status == ConditionStatus::True);
     let since: Option<Vec<Timestamp>> = summaries().map(|condition| condition.changed).collect();
-    since?.into_iter().max().filter(|_| works && all_true)
+    since?.into_iter().max().filter(|_| moves && all_true)
 }
 
 /// Returns whether the operator says that it works on the object: a phase or a true condition means
