@@ -103,8 +103,10 @@ fn leader() {
 
     expect(make(kube, 10, APART));
 
-    // The leader dies with its sidecar, while objects converge.
+    // The leader dies with its sidecar, while objects converge. Until it renews the lease once more, the next
+    // one may send the traces again that ended within a fraction of a second of the last renewal.
     let first = replicas.wait_for_leader();
+    pause(LEASE_DURATION);
     make(kube, 10, AT_ONCE);
     replicas.all[first].kill();
     sidecars[first].process.kill();
@@ -121,6 +123,7 @@ fn leader() {
     let again = replicas.all[first].pod.name.clone();
     replicas.all[first].restart();
     sidecars[first] = beside(2, &again);
+    pause(LEASE_DURATION);
     make(kube, 10, AT_ONCE);
     replicas.all[second].kill();
 
