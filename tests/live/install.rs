@@ -558,8 +558,13 @@ fn expect_bound(form: &str, rendered: &[Value], bindings: &[&str], sidecar: bool
     assert_eq!(of("ClusterRoleBinding").len(), bindings.len() - 1, "{form}");
     for kind in bindings {
         let [binding] = of(kind)[..] else { panic!("{form}: not one {kind}") };
-        let name = &of("ServiceAccount")[0]["metadata"]["name"];
+        let name = match form {
+            "prefixed-twice" => "q-p-my-account",
+            _ if form.starts_with("prefixed") => "p-my-account",
+            _ => "my-account",
+        };
         let account = json!([{"kind": "ServiceAccount", "name": name, "namespace": "my-ns"}]);
+        assert_eq!(of("ServiceAccount")[0]["metadata"]["name"], name, "{form}");
 
         assert_eq!(binding["subjects"], account, "{form}: {binding}");
         assert!(!binding.to_string().contains("ACCOUNT"), "{form}: {binding}");

@@ -29,7 +29,7 @@ struct Changes {
     counts: BTreeMap<String, u32>,
 }
 
-/// How long to follow an object. The model asks once per minute.
+/// How long to follow an object. The model asks again after a minute at the earliest.
 const FOLLOWED_FOR: Duration = Duration::from_secs(50);
 
 /// The number of changes after which the fields are known.
@@ -227,7 +227,7 @@ impl Path {
 
 /// Collects the paths of the smallest fields in which two values differ.
 fn differences(before: &Value, after: &Value, path: &mut Path, found: &mut Vec<String>) {
-    if before == after || found.len() >= MAX_PATHS {
+    if found.len() >= MAX_PATHS {
         return;
     }
     match (before, after) {
@@ -249,32 +249,42 @@ fn of_maps(
 ) {
     let added = after.keys().filter(|name| !before.contains_key(*name));
     for name in before.keys().chain(added) {
-        let (before, after) = (before.get(name), after.get(name));
+        let before = before.get(name).unwrap_or(&Value::Null);
+        let after = after.get(name).unwrap_or(&Value::Null);
         if before == after || path.is_of_each_write(name) {
             continue;
         }
 
-        let (before, after) = (before.unwrap_or(&Value::Null), after.unwrap_or(&Value::Null));
-        let is_named = path.within(name, true, |path| differences(before, after, path, found));
-        if !is_named {
-            found.push(path.text.clone());
-        }
+        differences_below((name, true), before, after, path, found);
     }
 }
 
 /// Conditions are named by their types, other items by their positions: values of fields may be secret.
 fn of_lists(before: &[Value], after: &[Value], path: &mut Path, found: &mut Vec<String>) {
     let are_conditions = path.text.to_ascii_lowercase().ends_with("conditions");
-    for (position, (before, after)) in before.iter().zip(after).enumerate() {
+    let pairs = before.iter().zip(after).enumerate();
+    for (position, (before, after)) in pairs.filter(|(_, (before, after))| before != after) {
         let kind =
             before["type"].as_str().filter(|_| are_conditions && before["type"] == after["type"]);
         let position = position.to_string();
         let name = kind.unwrap_or(&position);
 
-        let is_named = path.within(name, false, |path| differences(before, after, path, found));
-        if !is_named && before != after {
-            found.push(path.text.clone());
-        }
+        differences_below((name, false), before, after, path, found);
+    }
+}
+
+/// Collects the differences of two values that differ, in a field or an item. Without a path for it, its
+/// parent counts.
+fn differences_below(
+    (name, is_field): (&str, bool),
+    before: &Value,
+    after: &Value,
+    path: &mut Path,
+    found: &mut Vec<String>,
+) {
+    let is_named = path.within(name, is_field, |path| differences(before, after, path, found));
+    if !is_named {
+        found.push(path.text.clone());
     }
 }
 
@@ -301,6 +311,7 @@ mod tests {
         for (before, after, expected) in [
             (json!({"at": "1"}), json!({"at": "2"}), vec!["status.at"]),
             (json!({}), json!({"at": "2"}), vec!["status.at"]),
+            (json!({}), json!({"at": null}), vec![]),
             (json!({"a": {"b": [1, 2]}}), json!({"a": {"b": [1, 3]}}), vec!["status.a.b[1]"]),
             (json!({"list": [1]}), json!({"list": [1, 2]}), vec!["status.list"]),
             (

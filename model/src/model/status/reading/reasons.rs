@@ -6,13 +6,6 @@ use crate::model::status::reading::words::Words;
 use crate::model::status::reading::{Reason, Verdict, prose};
 use crate::observation::{Condition, ConditionStatus};
 
-/// Returns whether a reason says that a step has not been taken, without saying that it must be:
-/// `UpdateExecuted=False (NotYetOccurred)`.
-pub(super) fn has_not_occurred(reason: &str) -> bool {
-    let words = Words::of(reason);
-    words.get(0) == "not" && words.get(1) == "yet" && words.last() == "occurred"
-}
-
 /// Words for an update.
 const UPDATES: &[&str] = &["rollout", "update", "updating", "upgrade", "upgrading"];
 
@@ -160,6 +153,13 @@ pub(super) fn asks_for_approval(condition: &Condition) -> bool {
     let words = Words::of(&condition.message);
     let asks = (1..words.len()).any(|i| words.get(i - 1) == "to" && words.get(i) == "approve");
     asks && sense(&condition.reason) != Some(Sense::Bad)
+}
+
+/// Returns whether a reason says that a step has not been taken, without saying that it must be:
+/// `UpdateExecuted=False (NotYetOccurred)`.
+pub(super) fn has_not_occurred(reason: &str) -> bool {
+    let words = Words::of(reason);
+    words.get(0) == "not" && words.get(1) == "yet" && words.last() == "occurred"
 }
 
 /// Returns whether a reason names an update of the object's own parts.
