@@ -241,7 +241,7 @@ pub(crate) fn logical_owner(namespace: &str, name: &str) -> Value {
 }
 
 /// Expects that an action creates a ConfigMap, and that the garbage collector deletes it within
-/// seconds.
+/// seconds, as often as the operator creates it again.
 fn expect_collected(fixture: &Fixture, namespace: &str, name: &str, act: impl FnOnce()) {
     let events = fixture.watch(CONFIG_MAP, namespace, 8, act);
     let kinds: Vec<&str> = events
@@ -250,7 +250,8 @@ fn expect_collected(fixture: &Fixture, namespace: &str, name: &str, act: impl Fn
         .map(|(kind, _)| kind.as_str())
         .collect();
 
-    assert_eq!(kinds, ["ADDED", "DELETED"], "{events:?}");
+    assert!(!kinds.is_empty(), "nothing created {name}: {events:?}");
+    assert!(kinds.chunks(2).all(|pair| pair == ["ADDED", "DELETED"]), "{kinds:?}: {events:?}");
 }
 
 /// Deletes a Widget whose children stay, without an owner.
