@@ -147,6 +147,13 @@ pub enum Subject {
         /// Its name, which several configurations may share.
         name: String,
     },
+    /// An admission policy.
+    Policy {
+        /// Whether it is a `MutatingAdmissionPolicy`, not a `ValidatingAdmissionPolicy`.
+        mutating: bool,
+        /// Its name.
+        name: String,
+    },
     /// A configured limit.
     Limit {
         /// Its name: the value of the `limit` label.
@@ -163,10 +170,16 @@ impl Finding {
 
     /// Returns whether loopwatch must collect the evidence anew after a restart, which takes a while:
     /// findings about controllers and about writes count what happens within a window, and those about
-    /// webhooks wait for the next failures.
+    /// webhooks and policies wait for the next failures.
     #[must_use]
     pub fn is_collected_anew(&self) -> bool {
-        matches!(self.subject, Subject::Controller { .. } | Subject::Webhook { .. })
+        let counts = |subject: &Subject| {
+            matches!(
+                subject,
+                Subject::Controller { .. } | Subject::Webhook { .. } | Subject::Policy { .. }
+            )
+        };
+        counts(&self.subject)
             || self.info().area == Area::Writes
             || self.code == FindingCode::ConversionFailing
     }
@@ -310,6 +323,7 @@ impl Subject {
             | Self::Controller { .. }
             | Self::Source { .. }
             | Self::Webhook { .. }
+            | Self::Policy { .. }
             | Self::Limit { .. } => "",
         }
     }
@@ -320,7 +334,7 @@ impl Subject {
         match self {
             Self::Object { group, .. } | Self::Kind { group, .. } => group,
             Self::Definition { .. } => "apiextensions.k8s.io",
-            Self::Webhook { .. } => "admissionregistration.k8s.io",
+            Self::Webhook { .. } | Self::Policy { .. } => "admissionregistration.k8s.io",
             Self::Operator { .. }
             | Self::Controller { .. }
             | Self::Source { .. }
@@ -340,6 +354,8 @@ impl Subject {
             Self::Source { .. } => "Source",
             Self::Permission { .. } => "Permission",
             Self::Webhook { .. } => "Webhook",
+            Self::Policy { mutating: true, .. } => "MutatingAdmissionPolicy",
+            Self::Policy { mutating: false, .. } => "ValidatingAdmissionPolicy",
             Self::Limit { .. } => "Limit",
         }
     }
@@ -354,6 +370,7 @@ impl Subject {
             | Self::Controller { name }
             | Self::Source { name }
             | Self::Webhook { name }
+            | Self::Policy { name, .. }
             | Self::Limit { name }
             | Self::Permission { permission: name, .. } => name,
             Self::Kind { .. } => "",
@@ -466,6 +483,7 @@ impl fmt::Display for Subject {
                 write!(f, "permission to {permission} in {namespace}")
             }
             Self::Webhook { name } => write!(f, "webhook {name}"),
+            Self::Policy { name, .. } => write!(f, "admission policy {name}"),
             Self::Limit { name } => write!(f, "limit {name}"),
         }
     }

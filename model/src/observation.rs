@@ -30,7 +30,7 @@ pub use self::admission::{
     WebhookKind, WebhookRule, WebhookView,
 };
 pub use self::event::{EventView, MAX_EVENT_MESSAGE, MAX_EVENTS};
-pub use self::failed_call::{CallFailure, CalledWebhook, FailedCall};
+pub use self::failed_call::{CallFailure, Consulted, FailedCall};
 pub use self::holders::pod_of_holder;
 pub use self::kinds::{
     DefinitionView, LeaseView, LeftOut, MAX_GRANTED, PermissionsView, Role, Scope, StatusSchema,

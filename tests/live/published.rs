@@ -2,6 +2,7 @@
 
 mod cert_manager;
 mod rabbitmq;
+mod work;
 
 use libtest_mimic::Trial;
 use serde_json::json;
@@ -11,10 +12,12 @@ use loopwatch_testbed::sidecar::Sidecar;
 
 /// The tests of this file. Only cert-manager is a part of the default tests.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![
+    let own_story = [
         test("published::cert_manager", cert_manager::run),
         test("published::rabbitmq", rabbitmq::run).with_ignored_flag(true),
-    ]
+    ];
+
+    own_story.into_iter().chain(work::trials()).collect()
 }
 
 /// Expects that loopwatch never reported anything except the findings `true_anyway`.

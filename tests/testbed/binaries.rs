@@ -23,14 +23,15 @@ const KUBERNETES: &str = "v1.34.2";
 const PROGRESS: Duration = Duration::from_secs(20);
 
 /// A program, and the Go module that pins its version.
-struct Built {
-    name: &'static str,
+#[derive(Debug)]
+pub(crate) struct Built {
+    pub(crate) name: &'static str,
     /// The folder of the module, below `controlplane`.
-    module: &'static str,
-    package: &'static str,
-    ldflags: &'static str,
+    pub(crate) module: &'static str,
+    pub(crate) package: &'static str,
+    pub(crate) ldflags: &'static str,
     /// The time that a cold build takes on two cores, as text.
-    takes: &'static str,
+    pub(crate) takes: &'static str,
 }
 
 const STAMPED: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.2";
@@ -286,7 +287,8 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
 }
 
 impl Built {
-    fn find(&self, cache: &Path) -> Result<PathBuf, Missing> {
+    /// Finds or builds the program.
+    pub(crate) fn find(&self, cache: &Path) -> Result<PathBuf, Missing> {
         let Self { name, module, package, ldflags, takes } = self;
         let asset =
             std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));

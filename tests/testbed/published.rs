@@ -25,6 +25,11 @@ impl Replica {
         self.process.stop(Duration::from_secs(20));
     }
 
+    /// Fails unless it runs.
+    pub fn assert_running(&mut self) {
+        self.process.assert_running();
+    }
+
     /// Starts it again after it was stopped.
     pub fn start_again(&mut self) {
         self.process = self.process.program.start();

@@ -42,6 +42,7 @@ pub mod pods;
 pub mod ports;
 pub mod prometheus_adapter;
 pub mod published;
+pub mod published_operators;
 pub mod rabbitmq;
 pub mod replicas;
 pub mod sidecar;

@@ -179,7 +179,7 @@ findings! {
         near_miss: "A slow cleanup that makes progress: finalizers disappear one by one, or the status changes.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "message", "actor", "finalizers", "terminating_for", "last_progress", "threshold"],
         settings: ["finalizer_stuck_after", "learn_after"],
-        explained_by: [Machinery(LeakChain), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Machinery(LeakChain), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check that the controller named as actor runs and can reach the resources that it cleans up. If the actor is unknown, look for the program that the finalizer is named after. Do not remove the finalizer by hand before you have deleted the resources that it protects, such as a volume, a load balancer or a database. Otherwise they leak.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -219,7 +219,7 @@ findings! {
         near_miss: "A kind whose cleanups always take that long.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "finalizer", "actor", "terminating_for", "threshold", "threshold_source"],
         settings: ["cleanup_slow_after", "learn_after"],
-        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(FinalizerStuck), Subject(FinalizerOwnerAbsent), Subject(DeletionBlockedByDependent), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Check whether the actor waits for an external system, such as a cloud provider, without a timeout.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.deletionTimestamp} {.metadata.finalizers}'",
     }
@@ -350,7 +350,7 @@ findings! {
         near_miss: "A suspended object, or a kind whose operator never reports an observed generation.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "generation", "observed_generation", "waiting_for", "deadline", "last_status_writer", "waits_for"],
         settings: ["deadline", "unacknowledged_early_after", "learn_after", "page_objects", "page_percent", "page_after"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm), Controller(WorkersSaturated), Controller(QueueBacklog), Subject(PoisonObject)],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Controller(InformerNotSynced), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm), Controller(WorkersSaturated), Controller(QueueBacklog), Subject(PoisonObject)],
         advice: "Check that the operator runs and that an instance holds its lease. If the operator still reconciles other objects, search its log for the name of this object: the work queue may be blocked, or the operator may have missed the watch event.",
         critical_only: "if the operator ignores many objects of the kind, one object for long, or one that is marked as critical",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
@@ -361,7 +361,7 @@ findings! {
         near_miss: "A failed object: its operator reports that it cannot apply the spec. A slow object that is still within the deadline of its kind.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "waits_for", "generation", "waiting_for", "deadline", "deadline_source", "signal", "message", "phase"],
         settings: ["deadline", "learn_after", "page_objects", "page_percent", "page_after"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm)],
         advice: "`loopwatch explain` shows which part of the status has not converged. Check the objects that this object owns, and search the operator's log for the name of this object.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -371,7 +371,7 @@ findings! {
         near_miss: "Objects with invalid specs: each of them fails after its own spec change, for a reason of its own or in the same namespace, or other changes converge. Fewer than ten objects of the only namespace that failed before loopwatch saw them.",
         evidence: ["failed", "rejected", "objects", "namespaces", "reason", "examples"],
         settings: ["failing_objects", "failing_percent", "settle"],
-        explained_by: [Machinery(WebhookUnavailable), Machinery(ConversionFailing)],
+        explained_by: [Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing)],
         advice: "The failures probably have a common cause, such as a dependency or a new version of the operator. Check the reason, and what changed in the cluster when the failures began.",
         critical_only: "if objects that had converged fail for the same reason in several namespaces, or fail in every namespace",
         command: "kubectl get {resource} -A",
@@ -382,7 +382,7 @@ findings! {
         near_miss: "A short interruption, such as the restart of a Pod.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "signal", "message", "waits_for", "lost_for", "threshold"],
         settings: ["regressed_after", "phase_stuck_after", "deadline"],
-        explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping), Machinery(WebhookUnavailable), Machinery(ConversionFailing)],
+        explained_by: [Kind(Failing), Subject(DanglingReference), Subject(PhaseCycling), Subject(ConditionFlapping), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing)],
         advice: "A dependency of the object has probably failed. Check the objects that it owns, their Pods, and the events at the time of the regression.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -392,7 +392,7 @@ findings! {
         near_miss: "A phase in which objects normally stay, such as Running or Bound, or a slow kind with a longer deadline.",
         evidence: ["last_warning", "phase", "in_phase_for", "threshold"],
         settings: ["phase_stuck_after", "deadline"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Subject(PhaseCycling), Subject(Unacknowledged), Subject(StatusLag), Subject(Overdue), Subject(Regressed), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Search the operator's log for the name of the object, to find out what the operator waits for in this phase.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -432,7 +432,7 @@ findings! {
         near_miss: "An operator that writes no status at all (Unacknowledged), or that never sets observedGeneration.",
         evidence: ["generation", "observed_generation", "waiting_for", "deadline", "last_status_write"],
         settings: ["deadline", "learn_after"],
-        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm)],
+        explained_by: [Subject(NeverRecovered), Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(ConflictStorm)],
         advice: "The status may describe an older spec. The operator sets observedGeneration too late, or from a stale copy of the object.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -442,7 +442,7 @@ findings! {
         near_miss: "A recovery that takes only a few times as long as the spec took to converge before.",
         evidence: ["attempts", "handler", "last_error", "last_warning", "took_then", "waiting_for", "signal", "message"],
         settings: ["recover_factor", "recover_at_least", "deadline"],
-        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Subject(DanglingReference), Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "The operator does not recover from the bad spec by itself. Look for leftovers of that spec, such as a failed child object, a rejected update or a long backoff.",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -452,7 +452,7 @@ findings! {
         near_miss: "A workload with fewer ready Pods than it wants, one that is scaled to zero, or one that rolls out.",
         evidence: ["last_warning", "workloads", "says", "broken_for", "threshold"],
         settings: ["broken_after", "deadline"],
-        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
+        explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing)],
         advice: "Repair the workload first: its events and the logs of its Pods show why they do not start. The operator must derive the readiness of the object from that of its workloads, and reconcile when they change (`Owns` in controller-runtime).",
         command: "kubectl describe {resource} {name}{in_namespace}",
     }
@@ -565,7 +565,7 @@ findings! {
         near_miss: "Errors beside successes (ReconcileErrors), or conflicts, which the operator repeats at once.",
         evidence: ["instance", "errors", "conflicts", "failing_for", "skipped_objects"],
         settings: ["reconcile_failing_after", "reconcile_errors"],
-        explained_by: [Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Operator(ApiForbidden), Reconciled(Failing)],
+        explained_by: [Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Operator(ApiForbidden), Reconciled(Failing)],
         advice: "Search the operator's log for the error. If the controller has few objects, one with a bad spec is enough.",
         command: "kubectl logs{pod} --all-containers --since=1h",
         otherwise: "kubectl get events -A --field-selector type=Warning",
@@ -576,7 +576,7 @@ findings! {
         near_miss: "A controller of which no reconcile succeeds: then the finding is ReconcileFailing, too.",
         evidence: ["instance", "errors", "conflicts", "window"],
         settings: ["reconcile_errors", "reconcile_failing_after"],
-        explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Operator(ApiForbidden)],
+        explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Operator(ApiForbidden)],
         advice: "Single errors are part of normal work. Search the operator's log if they persist.",
         command: "kubectl logs{pod} --all-containers --since=1h",
         otherwise: "kubectl get events -A --field-selector type=Warning",
@@ -671,7 +671,7 @@ findings! {
         near_miss: "An operator that works through many objects in order, is slow for all of them, or does nothing at all.",
         evidence: ["acknowledged_others", "waiting_for", "usual", "threshold"],
         settings: ["starved_after", "starved_others", "learn_after"],
-        explained_by: [Subject(Unacknowledged), Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
+        explained_by: [Subject(Unacknowledged), Subject(PoisonObject), Operator(OperatorDown), Operator(RestartLoop), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Outage(LeaderAbsent), Worker(ReconcileStuck), Controller(ReconcileFailing), Controller(WorkersSaturated), Controller(QueueBacklog)],
         advice: "Other objects may occupy the workers, the object may wait in a long backoff, or the operator may have missed the event. Search its log for the name of the object; changing an annotation triggers another reconcile.",
         command: "kubectl get {resource} {name}{in_namespace} -o jsonpath='{.metadata.generation} {.status.observedGeneration}'",
     }
@@ -775,6 +775,16 @@ findings! {
         explained_by: [Operator(OperatorDown), Operator(RestartLoop), Operator(StartupOutOfMemory)],
         advice: "Check the Pods behind the Service that `spec.conversion` of the definition names, and its certificate. Do not remove the conversion while objects are stored in several versions.",
         command: "kubectl get customresourcedefinition {name} -o jsonpath='{.spec.conversion}'",
+    }
+    AdmissionPolicyFailing ApiMachinery Warning Ticket {
+        meaning: "The API server cannot evaluate an admission policy, so it refuses the writes that the policy covers.",
+        title: "failing in the API server",
+        near_miss: "A policy that denies a request because the object violates it, or an object that has recovered since.",
+        evidence: ["cause", "seen_in", "objects", "examples"],
+        settings: ["webhook_down_after"],
+        explained_by: [],
+        advice: "Read the message in the status of an object that `examples` names: it quotes the expression and its error. An expression must test with `has()` whether an optional field exists. A binding may name a parameter that does not exist. Until the policy is mended, set its `failurePolicy` to `Ignore`.",
+        command: "kubectl get {resource} {name} -o yaml",
     }
     WebhookCertificate ApiMachinery Warning Ticket {
         meaning: "The API server cannot verify the certificate of an admission or conversion webhook, or soon no longer, because its configuration or definition names no authority that is valid.",

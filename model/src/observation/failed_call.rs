@@ -1,16 +1,16 @@
-//! Calls of webhooks that failed, in the words of the API server. Operators copy these words into
-//! statuses and Events.
+//! Calls of webhooks and evaluations of admission policies that failed, in the words of the API server.
+//! Operators copy these words into statuses and Events.
 
 use serde::{Deserialize, Serialize};
 
 use super::MAX_DETAIL;
 
-/// A call of a webhook that failed.
+/// A call of a webhook, or an evaluation of an admission policy, that failed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FailedCall {
-    /// The webhook.
+    /// The webhook or the policy.
     #[serde(flatten)]
-    pub webhook: CalledWebhook,
+    pub consulted: Consulted,
     /// The Service of the webhook, as `namespace/name`; empty if the text names none.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub service: String,
@@ -19,10 +19,10 @@ pub struct FailedCall {
     pub cause: CallFailure,
 }
 
-/// A webhook that the API server calls.
+/// Whom the API server consults about a request, or an object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum CalledWebhook {
+pub enum Consulted {
     /// A validating or mutating webhook, by its name.
     Admission(String),
     /// The conversion webhook of a kind.
@@ -31,6 +31,13 @@ pub enum CalledWebhook {
         group: String,
         /// Kind.
         kind: String,
+    },
+    /// An admission policy, which the API server evaluates by itself.
+    Policy {
+        /// Whether it is a `MutatingAdmissionPolicy`, not a `ValidatingAdmissionPolicy`.
+        mutating: bool,
+        /// Its name.
+        name: String,
     },
 }
 
@@ -46,6 +53,10 @@ pub enum CallFailure {
     Timeout,
     /// The API server does not trust the certificate.
     Certificate,
+    /// An expression of the policy cannot be evaluated.
+    Expression,
+    /// The policy or its binding refers to a resource that is missing, or is invalid in another way.
+    Configuration,
     /// Any other cause, or the text ends before it.
     #[default]
     Other,
@@ -57,6 +68,17 @@ const ADMISSION: &str = "failed calling webhook ";
 /// The words before the kind of a conversion.
 const CONVERSION: &str = "conversion webhook for ";
 
+/// The words before the name of a policy, and whether it is mutating. Only a validating policy can refuse a
+/// request without a failure.
+const POLICIES: [(&str, bool); 3] =
+    [("ValidatingAdmissionPolicy '", false), (" policy '", true), (" policy \"", true)];
+
+/// The words between the names of a policy and of its binding.
+const BINDING: &str = " with binding '";
+
+/// The words before the reason of a policy.
+const DENIED: &str = " denied request: ";
+
 /// A webhook has answered: its answer may contain any words.
 const ANSWERED: &str = "denied the request";
 
@@ -64,7 +86,9 @@ const ANSWERED: &str = "denied the request";
 const MAX_NAME: usize = 253;
 
 /// The words of Go and of the API server, in lower case, by cause. The first that occurs decides.
-const CAUSES: [(CallFailure, &[&str]); 4] = [
+const CAUSES: [(CallFailure, &[&str]); 6] = [
+    (CallFailure::Expression, &["' resulted in error"]),
+    (CallFailure::Configuration, &["failed to configure "]),
     (CallFailure::Certificate, &["x509:", "tls:"]),
     (CallFailure::NoEndpoints, &["no endpoints available", "not found"]),
     (CallFailure::Timeout, &["deadline exceeded", "timeout exceeded", "i/o timeout", "timed out"]),
@@ -77,7 +101,7 @@ impl FailedCall {
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
         let admission = || Self::admission(text);
-        admission().or_else(|| Self::conversion(text))
+        admission().or_else(|| Self::conversion(text)).or_else(|| Self::policy(text))
     }
 
     /// Returns the failed call that a source has read from a whole text, or else the one in the `text` that
@@ -94,7 +118,7 @@ impl FailedCall {
         let is_answer = before.contains(ANSWERED);
 
         (!is_answer && is_domain(name))
-            .then(|| Self::of(CalledWebhook::Admission(name.to_owned()), rest))
+            .then(|| Self::of(Consulted::Admission(name.to_owned()), rest))
     }
 
     fn conversion(text: &str) -> Option<Self> {
@@ -108,12 +132,35 @@ impl FailedCall {
         }
 
         let (group, kind) = (group.to_owned(), kind.to_owned());
-        Some(Self::of(CalledWebhook::Conversion { group, kind }, rest))
+        Some(Self::of(Consulted::Conversion { group, kind }, rest))
     }
 
-    fn of(webhook: CalledWebhook, rest: &str) -> Self {
+    /// Reads the words about a policy whose evaluation fails. A validating policy may also deny the request,
+    /// and a mutating one may not.
+    fn policy(text: &str) -> Option<Self> {
+        let found = POLICIES.iter().find_map(|(words, mutating)| {
+            let (before, after) = text.split_once(words)?;
+            Some((before, after, *mutating))
+        });
+        let (before, after, mutating) = found?;
+        let (name, rest) = after.split_at(after.find(is_quote)?);
+        let rest = &rest[1..];
+        let rest = match rest.strip_prefix(BINDING) {
+            Some(rest) => &rest[rest.find(is_quote)? + 1..],
+            None => rest,
+        };
+        let reason = rest.strip_prefix(DENIED)?;
+        let call = Self::of(Consulted::Policy { mutating, name: name.to_owned() }, reason);
+        let is_failure =
+            mutating || matches!(call.cause, CallFailure::Expression | CallFailure::Configuration);
+
+        (is_failure && !before.contains(ANSWERED) && is_domain(name)).then_some(call)
+    }
+
+    fn of(consulted: Consulted, rest: &str) -> Self {
         let rest = &rest[..rest.floor_char_boundary(MAX_DETAIL)];
-        Self { webhook, service: service(rest).unwrap_or_default(), cause: CallFailure::read(rest) }
+        let (service, cause) = (service(rest).unwrap_or_default(), CallFailure::read(rest));
+        Self { consulted, service, cause }
     }
 }
 
@@ -132,6 +179,8 @@ impl CallFailure {
             Self::Connection => "connection",
             Self::Timeout => "timeout",
             Self::Certificate => "certificate",
+            Self::Expression => "expression",
+            Self::Configuration => "configuration",
             Self::Other => "other",
         }
     }
@@ -167,8 +216,8 @@ mod tests {
     use super::*;
 
     fn admission(name: &str, service: &str, cause: CallFailure) -> FailedCall {
-        let webhook = CalledWebhook::Admission(name.to_owned());
-        FailedCall { webhook, service: service.to_owned(), cause }
+        let consulted = Consulted::Admission(name.to_owned());
+        FailedCall { consulted, service: service.to_owned(), cause }
     }
 
     #[test]
@@ -198,11 +247,46 @@ mod tests {
         assert_eq!(
             FailedCall::read(text),
             Some(FailedCall {
-                webhook: CalledWebhook::Conversion { group, kind },
+                consulted: Consulted::Conversion { group, kind },
                 service: "ops/hook".to_owned(),
                 cause: CallFailure::NoEndpoints,
             })
         );
+    }
+
+    #[test]
+    fn a_policy_that_cannot_be_evaluated_is_no_denial() {
+        let forbidden = r#"widgets.example.io "one" is forbidden: "#;
+        let validating =
+            "ValidatingAdmissionPolicy 'limits.example.io' with binding 'all' denied request: ";
+        let read = |text: &str| {
+            FailedCall::read(text).map(|call| match call.consulted {
+                Consulted::Policy { mutating, name } => (mutating, name, call.cause),
+                other => panic!("{other:?}"),
+            })
+        };
+        let of = |mutating, cause| Some((mutating, "limits.example.io".to_owned(), cause));
+
+        for (words, cause) in [
+            (
+                "expression 'object.spec.size < params.data.max' resulted in error: no such key: data",
+                CallFailure::Expression,
+            ),
+            ("failed to configure binding: no params found", CallFailure::Configuration),
+        ] {
+            let text = format!("{forbidden}{validating}{words}");
+            assert_eq!(read(&text), of(false, cause), "{text}");
+        }
+        let unbound = "ValidatingAdmissionPolicy 'limits.example.io' denied request: failed to configure policy: x";
+        assert_eq!(read(unbound), of(false, CallFailure::Configuration));
+        let mutating = r#"policy 'limits.example.io' with binding 'all' denied request: expression 'x' resulted in error: y"#;
+        assert_eq!(read(&format!("{forbidden}{mutating}")), of(true, CallFailure::Expression));
+        let mutating = r#"policy "limits.example.io" denied request: anything"#;
+        assert_eq!(read(&format!("{forbidden}{mutating}")), of(true, CallFailure::Other));
+
+        for denial in ["failed expression: object.spec.size < 5", "too large", ""] {
+            assert_eq!(FailedCall::read(&format!("{forbidden}{validating}{denial}")), None);
+        }
     }
 
     #[test]
@@ -229,6 +313,11 @@ mod tests {
             "conversion webhook for v1, Kind=Widget failed: x",
             "conversion webhook for Widgets failed",
             "x509: certificate has expired",
+            "ValidatingAdmissionPolicy 'limits",
+            "ValidatingAdmissionPolicy 'limits' with binding 'all",
+            "ValidatingAdmissionPolicy 'Limits' denied request: failed to configure policy: x",
+            "the policy 'limits' was added",
+            r#"admission webhook "v.io" denied the request: x policy 'limits' denied request: y"#,
         ] {
             assert_eq!(FailedCall::read(text), None, "{text}");
         }

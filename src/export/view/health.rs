@@ -47,6 +47,7 @@ impl OverallHealth {
                     | Subject::Controller { .. }
                     | Subject::Definition { .. }
                     | Subject::Webhook { .. }
+                    | Subject::Policy { .. }
             )
         };
         let elsewhere = snapshot

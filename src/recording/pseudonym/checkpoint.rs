@@ -125,6 +125,9 @@ impl Pseudonyms {
                 name: self.name("object", &name),
             },
             Subject::Webhook { name } => Subject::Webhook { name: self.name("webhook", &name) },
+            Subject::Policy { mutating, name } => {
+                Subject::Policy { mutating, name: self.name("policy", &name) }
+            }
             other @ (Subject::Kind { .. }
             | Subject::Definition { .. }
             | Subject::Controller { .. }

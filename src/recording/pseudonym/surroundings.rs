@@ -2,9 +2,9 @@
 //! permissions, and lookups of single objects.
 
 use loopwatch_model::observation::{
-    Answer, CalledWebhook, ConversionView, CoveredNamespaces, DefinitionView, Dependent,
-    EndpointsView, EventView, FailedCall, LeaseView, NamespaceView, ObjectAddress, ObjectKey,
-    PermissionsView, Probe, Scope, SourceId, WatchId, WatchedKind, WebhookView,
+    Answer, Consulted, ConversionView, CoveredNamespaces, DefinitionView, Dependent, EndpointsView,
+    EventView, FailedCall, LeaseView, NamespaceView, ObjectAddress, ObjectKey, PermissionsView,
+    Probe, Scope, SourceId, WatchId, WatchedKind, WebhookView,
 };
 
 use super::Pseudonyms;
@@ -205,13 +205,16 @@ impl Pseudonyms {
     }
 
     pub(super) fn failed_call(&self, call: FailedCall) -> FailedCall {
-        let FailedCall { webhook, service, cause } = call;
-        let webhook = match webhook {
-            CalledWebhook::Admission(name) => CalledWebhook::Admission(self.name("webhook", &name)),
-            CalledWebhook::Conversion { group, kind } => CalledWebhook::Conversion { group, kind },
+        let FailedCall { consulted, service, cause } = call;
+        let consulted = match consulted {
+            Consulted::Admission(name) => Consulted::Admission(self.name("webhook", &name)),
+            Consulted::Conversion { group, kind } => Consulted::Conversion { group, kind },
+            Consulted::Policy { mutating, name } => {
+                Consulted::Policy { mutating, name: self.name("policy", &name) }
+            }
         };
 
-        FailedCall { webhook, service: self.service(&service), cause }
+        FailedCall { consulted, service: self.service(&service), cause }
     }
 
     /// A Service as `namespace/name`.

@@ -44,6 +44,7 @@ enum ConditionField {
     Changed,
     Generation,
     Message,
+    Error,
     #[default]
     Other,
     Reason,
@@ -172,6 +173,7 @@ impl ConditionField {
             "status" => Self::Status,
             "reason" => Self::Reason,
             "message" => Self::Message,
+            "error" => Self::Error,
             "severity" => Self::Severity,
             "category" => Self::Category,
             "observedGeneration" => Self::Generation,
@@ -263,6 +265,13 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
 
             condition.message = text(value, MAX_MESSAGE, lints);
         }
+        // As in the `ComponentCondition` of Kubernetes.
+        ConditionField::Error if condition.message.is_empty() => {
+            if let Scalar::Text(_) = value {
+                condition.message = text(value, MAX_MESSAGE, lints);
+            }
+        }
+        ConditionField::Error => {}
         ConditionField::Severity => condition.severity = text(value, MAX_REASON, lints),
         ConditionField::Category => {
             let severity = match value {

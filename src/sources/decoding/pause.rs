@@ -52,12 +52,16 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
         SwitchValue::Flag(on) => on,
         SwitchValue::Text(text) if text.eq_ignore_ascii_case("true") => true,
         SwitchValue::Text(text) if text.eq_ignore_ascii_case("false") => false,
+        // `stop: "yes"` of ClickHouse
+        SwitchValue::Text("yes" | "1" | "on") if words.len() == 1 && parent.is_none() => true,
         SwitchValue::Text(text) => return wanted_state_pauses(parent, &words, text),
         SwitchValue::Empty => return parent.is_none() && words == ["management", "policies"],
     };
 
     match (words.as_slice(), switch) {
         ([word], true) if PAUSES.contains(word) => true,
+        (["paused", "until"], true) => true, // HyperShift; another value is a time
+        (["suspend", ..], true) if parent == Some("suspendAction") => true, // TiDB
         (["active" | "apply" | "managed" | "running" | "enabled"], false) => parent.is_none(),
         (["enabled"], true) => {
             parent.is_some_and(|parent| matches!(parent, "hibernation" | "suspension" | "pause"))
@@ -87,6 +91,7 @@ pub(super) fn holds_switches(parent: &str) -> bool {
                 | "rollout"
                 | "update"
                 | "hibernation"
+                | "suspend"
                 | "suspension"
                 | "pause"
                 | "reconciliation"
@@ -106,6 +111,7 @@ fn wanted_state_pauses(parent: Option<&str>, words: &[&str], text: &str) -> bool
     let last = wish.last().map_or("", String::as_str);
     match words {
         ["stop", "policy"] => !matches!(last, "" | "none"),
+        ["server", "start", "policy"] => last == "never", // WebLogic
         ["management", "state"] if parent.is_none() => matches!(last, "removed" | "unmanaged"),
         [.., "status"] if parent.is_none() && last == "pending" => true,
         [.., "state" | "status" | "mode"] | ["run", "strategy"] => {

@@ -160,7 +160,7 @@ fn last_word_reports_state(word: &str) -> bool {
     matches!(
         word,
         "phase" | "state" | "status" | "health" | "stage" | "result" | "outcome" | "verdict" | "lifecycle"
-            | "robustness" | "availability" | "compliant" | "compliance" | "conclusion" | "progress" | "condition"
+            | "robustness" | "availability" | "compliant" | "compliance" | "conclusion" | "progress" | "condition" | "summary"
             // errors
             | "message" | "msg" | "reason" | "error" | "errors" | "err" | "failure" | "failures"
             // verdicts
@@ -168,7 +168,7 @@ fn last_word_reports_state(word: &str) -> bool {
             | "succeeded" | "successful" | "pass" | "passed" | "failed" | "failing" | "degraded" | "stalled" | "complete" | "completed"
             | "done" | "finished" | "initialized" | "operational" | "installed" | "deployed" | "bound" | "connected"
             | "accepted" | "created" | "established" | "provisioned" | "reconciled" | "reconciling" | "progressing" | "paused"
-            | "suspended" | "stopped" | "active" | "running" | "pending" | "terminating" | "online" | "enabled"
+            | "generated" | "suspended" | "stopped" | "active" | "running" | "pending" | "terminating" | "online" | "enabled"
             // counts
             | "replicas" | "instances" | "nodes" | "members" | "pods" | "shards" | "brokers" | "machines" | "servers"
             | "workers" | "available" | "unavailable" | "desired" | "expected" | "current" | "updated" | "scheduled"
@@ -182,6 +182,8 @@ fn first_word_reports_state(word: &str) -> bool {
         "ready" | "available" | "unavailable" | "updated" | "desired" | "expected" | "number" | "healthy" | "unhealthy"
             // errors
             | "error" | "err"
+            // flags such as `isRollingUpdate`
+            | "is"
     )
 }
 

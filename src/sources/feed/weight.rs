@@ -2,7 +2,7 @@
 //! count kibibytes, not only observations.
 
 use loopwatch_model::observation::{
-    CalledWebhook, Condition, Fact, FactValue, FailedCall, Manager, ObjectView, Observation,
+    Condition, Consulted, Fact, FactValue, FailedCall, Manager, ObjectView, Observation,
 };
 
 /// The weight of all observations that may be in the channel at once, in KiB.
@@ -56,11 +56,12 @@ fn of_view(view: &ObjectView) -> usize {
 }
 
 fn of_call(call: &FailedCall) -> usize {
-    let webhook = match &call.webhook {
-        CalledWebhook::Admission(name) => name.len(),
-        CalledWebhook::Conversion { group, kind } => group.len() + kind.len(),
+    let name = match &call.consulted {
+        Consulted::Admission(name) => name.len(),
+        Consulted::Conversion { group, kind } => group.len() + kind.len(),
+        Consulted::Policy { name, .. } => name.len(),
     };
-    ENTRY + webhook + call.service.len()
+    ENTRY + name + call.service.len()
 }
 
 fn sum<T>(list: &[T], texts: impl Fn(&T) -> usize) -> usize {

@@ -8,7 +8,7 @@ use crate::model::machinery::reports::{EndpointReport, Report};
 use crate::model::world::World;
 use crate::model::world::limits::Limit;
 use crate::observation::{
-    CallFailure, CalledWebhook, ConversionView, DefinitionView, EndpointsView, FailedCall,
+    CallFailure, Consulted, ConversionView, DefinitionView, EndpointsView, FailedCall,
     MAX_WEBHOOKS, WebhookKind, WebhookRule, WebhookView,
 };
 use crate::time::Timestamp;
@@ -127,23 +127,20 @@ impl Registrations {
 
     /// Returns the webhooks without which the API server refuses requests, and whose Services have no
     /// endpoint that is ready.
-    pub(super) fn without_endpoints(
-        &self,
-        world: &World,
-    ) -> BTreeMap<CalledWebhook, EndpointReport> {
+    pub(super) fn without_endpoints(&self, world: &World) -> BTreeMap<Consulted, EndpointReport> {
         let closed = self.covering(world).filter(|it| it.view.fails_closed);
         let admissions = closed.map(|Registration { view, .. }| {
-            (CalledWebhook::Admission(view.name.clone()), &view.service)
+            (Consulted::Admission(view.name.clone()), &view.service)
         });
         let conversions = self.converting(world).map(|(_, it)| {
             let (group, kind) = (it.group.clone(), it.kind.clone());
-            (CalledWebhook::Conversion { group, kind }, &it.view.service)
+            (Consulted::Conversion { group, kind }, &it.view.service)
         });
 
         let unready = admissions.chain(conversions).filter_map(|(webhook, service)| {
             let Unready { since, was_ready, is_absent } = (*self.endpoints.get(service)?)?;
             let (service, cause) = (service.clone(), CallFailure::NoEndpoints);
-            let call = FailedCall { webhook: webhook.clone(), service, cause };
+            let call = FailedCall { consulted: webhook.clone(), service, cause };
             let report = Report { call, since };
             Some((webhook, EndpointReport { report, was_ready, is_absent }))
         });

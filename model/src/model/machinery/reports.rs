@@ -8,7 +8,7 @@ use crate::model::world::field_managers;
 use crate::model::world::limits::{Limit, MAX_FAILED_CALLS};
 use crate::model::world::store::Slot;
 use crate::observation::{
-    CalledWebhook, Condition, EventView, FactValue, FailedCall, ObjectView, StatusSchema, WatchId,
+    Condition, Consulted, EventView, FactValue, FailedCall, ObjectView, StatusSchema, WatchId,
 };
 use crate::time::{Span, Timestamp};
 
@@ -18,14 +18,14 @@ pub(super) struct Reports {
     /// Those in the statuses of objects; at most [`MAX_FAILED_CALLS`] objects.
     of_objects: BTreeMap<Slot, Vec<ObjectReport>>,
     /// The objects that report each webhook; at most [`MAX_REPORTERS`] for each.
-    reporters: BTreeMap<CalledWebhook, BTreeSet<Slot>>,
+    reporters: BTreeMap<Consulted, BTreeSet<Slot>>,
     of_watches: BTreeMap<WatchId, Report>,
     /// Those in Events, at most [`MAX_EVENT_WEBHOOKS`] webhooks.
-    of_events: BTreeMap<CalledWebhook, EventReport>,
+    of_events: BTreeMap<Consulted, EventReport>,
     /// Those of Services without an endpoint that is ready.
-    of_endpoints: BTreeMap<CalledWebhook, EndpointReport>,
+    of_endpoints: BTreeMap<Consulted, EndpointReport>,
     /// The webhooks whose reports have changed.
-    changed: BTreeSet<CalledWebhook>,
+    changed: BTreeSet<Consulted>,
 }
 
 /// A report, with its beginning.
@@ -94,21 +94,21 @@ impl Reports {
     }
 
     /// Returns all webhooks that somebody reports.
-    pub(super) fn webhooks(&self) -> BTreeSet<CalledWebhook> {
-        let of_watches = self.of_watches.values().map(|report| &report.call.webhook);
+    pub(super) fn webhooks(&self) -> BTreeSet<Consulted> {
+        let of_watches = self.of_watches.values().map(|report| &report.call.consulted);
         let others = self.of_events.keys().chain(self.of_endpoints.keys());
         self.reporters.keys().chain(of_watches).chain(others).cloned().collect()
     }
 
     /// Removes and returns the webhooks whose reports have changed, or that this object reports.
-    pub(super) fn take_changed(&mut self, slot: Slot) -> BTreeSet<CalledWebhook> {
+    pub(super) fn take_changed(&mut self, slot: Slot) -> BTreeSet<Consulted> {
         let mut changed = self.take_all_changed();
         let own = self.of_objects.get(&slot).into_iter().flatten();
-        changed.extend(own.map(|own| own.report.call.webhook.clone()));
+        changed.extend(own.map(|own| own.report.call.consulted.clone()));
         changed
     }
 
-    pub(super) fn take_all_changed(&mut self) -> BTreeSet<CalledWebhook> {
+    pub(super) fn take_all_changed(&mut self) -> BTreeSet<Consulted> {
         std::mem::take(&mut self.changed)
     }
 
@@ -139,9 +139,9 @@ impl Reports {
         let is_trusted = is_trusted(world, slot, view);
         let mut reports: Vec<ObjectReport> = Vec::new();
         for (call, changed) in calls {
-            let is_same = |known: &&ObjectReport| known.report.call.webhook == call.webhook;
+            let is_same = |known: &&ObjectReport| known.report.call.consulted == call.consulted;
             let is_known = reports.iter().any(|known| is_same(&known));
-            if is_known || reports.len() >= MAX_PER_OBJECT || !self.add(&call.webhook, slot) {
+            if is_known || reports.len() >= MAX_PER_OBJECT || !self.add(&call.consulted, slot) {
                 continue;
             }
 
@@ -159,7 +159,7 @@ impl Reports {
     }
 
     /// Adds an object to those that report a webhook, unless there are enough.
-    fn add(&mut self, webhook: &CalledWebhook, slot: Slot) -> bool {
+    fn add(&mut self, webhook: &Consulted, slot: Slot) -> bool {
         let reporters = self.reporters.entry(webhook.clone()).or_default();
         let has_room = reporters.len() < MAX_REPORTERS;
         if has_room {
@@ -174,7 +174,7 @@ impl Reports {
     pub(super) fn forget_object(&mut self, slot: Slot) -> Vec<ObjectReport> {
         let reports = self.of_objects.remove(&slot).unwrap_or_default();
         for ObjectReport { report, .. } in &reports {
-            let webhook = &report.call.webhook;
+            let webhook = &report.call.consulted;
             self.changed.insert(webhook.clone());
             if let Some(reporters) = self.reporters.get_mut(webhook) {
                 reporters.remove(&slot);
@@ -190,12 +190,12 @@ impl Reports {
     /// Takes the failure of a watch. `None` means that it fails for another reason, or no longer.
     pub(super) fn note_watch(&mut self, now: Timestamp, id: &WatchId, call: Option<FailedCall>) {
         let known = self.of_watches.remove(id);
-        self.changed.extend(known.iter().map(|known| known.call.webhook.clone()));
+        self.changed.extend(known.iter().map(|known| known.call.consulted.clone()));
         let Some(call) = call else { return };
 
-        let is_same = |known: &Report| known.call.webhook == call.webhook;
+        let is_same = |known: &Report| known.call.consulted == call.consulted;
         let since = known.filter(is_same).map_or(now, |known| known.since);
-        self.changed.insert(call.webhook.clone());
+        self.changed.insert(call.consulted.clone());
         self.of_watches.insert(id.clone(), Report { call, since });
     }
 
@@ -206,21 +206,21 @@ impl Reports {
         let Some(call) = call.filter(|_| now.since(at) < EVENTS_FOR) else { return };
 
         let namespace = &event.about.namespace;
-        let known = self.of_events.get_mut(&call.webhook);
+        let known = self.of_events.get_mut(&call.consulted);
         if let Some(known) = known {
             known.last = known.last.max(at);
             known.report.call = call.clone();
         } else if self.may_introduce(namespace) {
             let report = Report { call: call.clone(), since: at };
             let event = EventReport { report, last: at, namespace: namespace.clone() };
-            self.of_events.insert(call.webhook.clone(), event);
+            self.of_events.insert(call.consulted.clone(), event);
         }
 
-        self.changed.insert(call.webhook);
+        self.changed.insert(call.consulted);
     }
 
     /// Takes the webhooks whose Services have no endpoint that is ready.
-    pub(super) fn note_endpoints(&mut self, unready: BTreeMap<CalledWebhook, EndpointReport>) {
+    pub(super) fn note_endpoints(&mut self, unready: BTreeMap<Consulted, EndpointReport>) {
         let known = std::mem::replace(&mut self.of_endpoints, unready);
         let over = known.into_keys().filter(|webhook| !self.of_endpoints.contains_key(webhook));
         self.changed.extend(over.chain(self.of_endpoints.keys().cloned()));
@@ -253,7 +253,7 @@ impl Reports {
         });
         self.of_watches.retain(|id, report| {
             let keeps = !has_ended(id);
-            changed.extend((!keeps).then(|| report.call.webhook.clone()));
+            changed.extend((!keeps).then(|| report.call.consulted.clone()));
             keeps
         });
     }
@@ -261,27 +261,27 @@ impl Reports {
     /// Returns the reports of objects about a webhook.
     pub(super) fn of_objects(
         &self,
-        webhook: &CalledWebhook,
+        webhook: &Consulted,
     ) -> impl Iterator<Item = (Slot, &ObjectReport)> {
         let slots = self.reporters.get(webhook).into_iter().flatten();
         slots.filter_map(move |slot| {
             let reports = self.of_objects.get(slot)?;
-            let report = reports.iter().find(|it| it.report.call.webhook == *webhook)?;
+            let report = reports.iter().find(|it| it.report.call.consulted == *webhook)?;
             Some((*slot, report))
         })
     }
 
     /// Returns the report of watches about a webhook.
-    pub(super) fn of_watch(&self, webhook: &CalledWebhook) -> Option<&Report> {
-        let reports = self.of_watches.values().filter(|report| report.call.webhook == *webhook);
+    pub(super) fn of_watch(&self, webhook: &Consulted) -> Option<&Report> {
+        let reports = self.of_watches.values().filter(|report| report.call.consulted == *webhook);
         reports.min_by_key(|report| report.since)
     }
 
-    pub(super) fn of_events(&self, webhook: &CalledWebhook) -> Option<&EventReport> {
+    pub(super) fn of_events(&self, webhook: &Consulted) -> Option<&EventReport> {
         self.of_events.get(webhook)
     }
 
-    pub(super) fn of_endpoints(&self, webhook: &CalledWebhook) -> Option<&EndpointReport> {
+    pub(super) fn of_endpoints(&self, webhook: &Consulted) -> Option<&EndpointReport> {
         self.of_endpoints.get(webhook)
     }
 

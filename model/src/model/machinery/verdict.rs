@@ -1,4 +1,4 @@
-//! Whether calls of a webhook fail, according to the reports about it.
+//! Whether calls of a webhook or evaluations of a policy fail, according to the reports about it.
 
 use crate::finding::{Evidence, FindingCode, Subject, Value};
 use crate::model::findings::detection::Detection;
@@ -9,12 +9,12 @@ use crate::model::status::reading::Verdict;
 use crate::model::world::kinds::Kind;
 use crate::model::world::store::Slot;
 use crate::model::world::{World, subjects};
-use crate::observation::{CallFailure, CalledWebhook, OperatorView, PodView, SourceId};
+use crate::observation::{CallFailure, Consulted, OperatorView, PodView, SourceId};
 use crate::time::{Span, Timestamp};
 
-/// The reports about one webhook, by their weight.
+/// The reports about one webhook or policy, by their weight.
 struct Case<'a> {
-    webhook: &'a CalledWebhook,
+    consulted: &'a Consulted,
     /// The objects whose status reports it, as their controllers wrote it.
     objects: Vec<(Slot, &'a Report)>,
     /// The same for statuses that others may write.
@@ -41,24 +41,28 @@ const ALONE: i64 = 3;
 /// The maximum number of objects that the evidence names.
 const EXAMPLES: usize = 3;
 
-/// Returns the finding about the failing calls of a webhook.
-const fn code(webhook: &CalledWebhook) -> FindingCode {
-    match webhook {
-        CalledWebhook::Admission(_) => FindingCode::WebhookUnavailable,
-        CalledWebhook::Conversion { .. } => FindingCode::ConversionFailing,
+/// Returns the finding about the failing calls of a webhook, or about a failing policy.
+const fn code(consulted: &Consulted) -> FindingCode {
+    match consulted {
+        Consulted::Admission(_) => FindingCode::WebhookUnavailable,
+        Consulted::Conversion { .. } => FindingCode::ConversionFailing,
+        Consulted::Policy { .. } => FindingCode::AdmissionPolicyFailing,
     }
 }
 
-/// Returns the finding about a webhook, and its subject; `None` if loopwatch does not know the kind
+/// Returns the finding about a webhook or a policy, and its subject; `None` if loopwatch does not know the kind
 /// that the webhook converts.
 pub(super) fn subject(
     world: &World,
     registrations: &Registrations,
-    webhook: &CalledWebhook,
+    consulted: &Consulted,
 ) -> Option<(FindingCode, Subject)> {
-    let subject = match webhook {
-        CalledWebhook::Admission(name) => Subject::Webhook { name: name.clone() },
-        CalledWebhook::Conversion { group, kind } => {
+    let subject = match consulted {
+        Consulted::Admission(name) => Subject::Webhook { name: name.clone() },
+        Consulted::Policy { mutating, name } => {
+            Subject::Policy { mutating: *mutating, name: name.clone() }
+        }
+        Consulted::Conversion { group, kind } => {
             let known = world.number_of_kind(group, kind).map(|kind| &world.kinds[kind as usize]);
             let name = known.map(|Kind { resource, .. }| format!("{resource}.{group}"));
             let registered = || registrations.definition_of(group, kind).map(str::to_owned);
@@ -66,19 +70,19 @@ pub(super) fn subject(
         }
     };
 
-    Some((code(webhook), subject))
+    Some((code(consulted), subject))
 }
 
-/// Returns the problem of a webhook, if anybody reports one. While a confirmed finding about it is open,
+/// Returns the problem of a webhook or a policy, if anybody reports one. While a confirmed finding about it is open,
 /// one report is enough.
 pub(super) fn detect(
     world: &World,
     operator: &Operator,
     reports: &Reports,
-    webhook: &CalledWebhook,
+    consulted: &Consulted,
     is_open: bool,
 ) -> Option<Detection> {
-    let case = Case::of(world, reports, webhook);
+    let case = Case::of(world, reports, consulted);
     let after = world.settings.webhook_down_after;
     let wait = Span(after.0.saturating_add(patience(world, operator, &case).0));
     let alone = if is_open { Span::ZERO } else { Span(after.0.saturating_mul(ALONE - 1)) };
@@ -92,7 +96,7 @@ pub(super) fn detect(
         (proof, doubt) => proof.or(doubt)?,
     };
 
-    let code = code(webhook);
+    let code = code(consulted);
     let is_foreign = is_foreign(operator, case.service());
     let detection = Detection::new(world.now, code, since, due, || case.evidence(world));
     Some(
@@ -105,20 +109,20 @@ pub(super) fn detect(
 }
 
 impl<'a> Case<'a> {
-    fn of(world: &World, reports: &'a Reports, webhook: &'a CalledWebhook) -> Self {
-        let hurt = || reports.of_objects(webhook).filter(|(slot, _)| is_hurt(world, *slot));
+    fn of(world: &World, reports: &'a Reports, consulted: &'a Consulted) -> Self {
+        let hurt = || reports.of_objects(consulted).filter(|(slot, _)| is_hurt(world, *slot));
         let trusted = hurt().filter(|(_, it)| it.is_trusted);
         let doubtful = hurt().filter(|(_, it)| !it.is_trusted);
         Self {
-            webhook,
+            consulted,
             objects: trusted.map(|(slot, it)| (slot, &it.report)).collect(),
             doubtful: doubtful.map(|(_, it)| &it.report).collect(),
-            watch: reports.of_watch(webhook),
+            watch: reports.of_watch(consulted),
             events: reports
-                .of_events(webhook)
+                .of_events(consulted)
                 .filter(|it| it.last.since(it.report.since) >= world.settings.webhook_down_after)
                 .map(|it| &it.report),
-            endpoints: reports.of_endpoints(webhook),
+            endpoints: reports.of_endpoints(consulted),
         }
     }
 
@@ -207,7 +211,7 @@ impl<'a> Case<'a> {
             owners.for_each(|owner| add(world.subject(owner).whole_kind()));
         }
 
-        if let CalledWebhook::Conversion { group, kind } = self.webhook {
+        if let Consulted::Conversion { group, kind } = self.consulted {
             add(Some(Subject::Kind { group: group.clone(), kind: kind.clone() }));
             let watches = world.watches_of(group, kind);
             let source = |id| subjects::source(&SourceId::Watch(id));
@@ -228,8 +232,12 @@ fn is_hurt(world: &World, slot: Slot) -> bool {
 }
 
 /// Returns how much longer the calls may fail, because the operator that answers them starts or is
-/// replaced.
+/// replaced. The API server evaluates policies by itself.
 fn patience(world: &World, operator: &Operator, case: &Case<'_>) -> Span {
+    if matches!(case.consulted, Consulted::Policy { .. }) {
+        return Span::ZERO;
+    }
+
     let own = operator.view.as_ref().filter(|_| !is_foreign(operator, case.service()));
     let answered = case.endpoints.filter(|it| it.was_ready);
     let answered_until = answered.map(|it| it.report.since);

@@ -25,7 +25,7 @@ use crate::model::part::{Part, StepContext, Version};
 use crate::model::world::World;
 use crate::model::world::store::Slot;
 use crate::observation::{
-    CalledWebhook, DefinitionView, EndpointsView, EventView, FailedCall, MetricsView, WatchId,
+    Consulted, DefinitionView, EndpointsView, EventView, FailedCall, MetricsView, WatchId,
     WebhookKind, WebhookView,
 };
 use crate::time::{Span, Timestamp};
@@ -39,7 +39,7 @@ pub(crate) struct Webhooks {
     /// The findings about registrations that are open.
     hazards: BTreeSet<(FindingCode, Subject)>,
     /// The findings about failing calls that are open.
-    found: BTreeMap<CalledWebhook, Found>,
+    found: BTreeMap<Consulted, Found>,
     /// When to judge all webhooks again; `None` if there are none.
     review: Option<Timestamp>,
 }
@@ -108,7 +108,7 @@ impl Webhooks {
     pub(crate) fn watch_told(&mut self, step: &mut StepContext<'_>, id: &WatchId, detail: &str) {
         let call = FailedCall::read(detail);
         let is_conversion =
-            |call: &FailedCall| matches!(call.webhook, CalledWebhook::Conversion { .. });
+            |call: &FailedCall| matches!(call.consulted, Consulted::Conversion { .. });
         self.reports.note_watch(step.world.now, id, call.filter(is_conversion));
         self.judge_changed(step);
     }
@@ -175,7 +175,7 @@ impl Webhooks {
     }
 
     /// Opens and closes the findings about some webhooks.
-    fn judge(&mut self, step: &mut StepContext<'_>, webhooks: BTreeSet<CalledWebhook>) {
+    fn judge(&mut self, step: &mut StepContext<'_>, webhooks: BTreeSet<Consulted>) {
         let now = step.world.now;
         for webhook in webhooks {
             let known = self.found.remove(&webhook);
@@ -204,10 +204,10 @@ impl Webhooks {
     fn with_covered_kinds(
         &self,
         world: &World,
-        webhook: &CalledWebhook,
+        webhook: &Consulted,
         mut detection: Detection,
     ) -> Detection {
-        if let CalledWebhook::Admission(name) = webhook {
+        if let Consulted::Admission(name) = webhook {
             let mut covered = self.registrations.covered_kinds(world, name);
             covered.retain(|kind| !detection.affects.contains(kind));
             detection.affects.extend(covered);

@@ -7,9 +7,9 @@ use crate::observation::{ObjectView, StatusShape};
 /// What the status of an object says about its health.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum StatusContent {
-    /// The status says that the object is converged, and has conditions.
+    /// The status says that the object is converged, and has a condition that sums it up.
     ConvergedWithConditions,
-    /// The status says that the object is converged, and has no conditions.
+    /// The status says that the object is converged, and has no such condition.
     Converged,
     /// The object has no status, or an empty one.
     Empty,
@@ -99,7 +99,10 @@ impl StatusContent {
             (_, Reason::NoSummaryYet) => Self::NoConditionsYet,
             (_, Reason::NothingToJudge) if view.status == StatusShape::Filled => Self::NoHealth,
             (_, Reason::NothingToJudge) => Self::Empty,
-            (Verdict::Converged | Verdict::Finished, _) if view.conditions.is_empty() => {
+            // A condition of a part may be there for some objects only.
+            (Verdict::Converged | Verdict::Finished, reason)
+                if view.conditions.is_empty() || reason == Reason::ConditionsTrue =>
+            {
                 Self::Converged
             }
             (Verdict::Converged | Verdict::Finished, _) => Self::ConvergedWithConditions,

@@ -332,8 +332,14 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     }
 
     // `spec.running: false` states a desire. An object that is still starting is not paused yet.
+    // Nor is one that is still stopping.
+    let is_in = |words: &[&str]| {
+        let status = Status::of(object);
+        words.iter().any(|word| phases::is_in_phase(&status, word))
+    };
     let pause = object.paused.as_ref().filter(|pause| {
-        pause.by != "spec.running" || !phases::is_in_phase(&Status::of(object), "starting")
+        !(pause.by == "spec.running" && is_in(&["starting"]))
+            && (pause.is_mark() || !is_in(&["pausing", "stopping", "suspending"]))
     });
     if let Some(pause) = pause {
         let reason = if pause.is_mark() { Reason::Skipped } else { Reason::Paused };
@@ -367,7 +373,8 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     };
     let said = match signal {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
-        None if acknowledged == Acknowledged::Yes => {
+        // That the operator has seen a run says nothing about its end.
+        None if acknowledged == Acknowledged::Yes && !runs => {
             reading(Verdict::Converged, Reason::Acknowledged, String::new())
         }
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),
@@ -416,15 +423,18 @@ fn worst_signal(
         return Some(signal);
     }
 
-    // A phase has no generation, so a `Ready=True` that has one overrules a bad phase.
+    // A phase has no generation, so a `Ready=True` that has one overrules a bad phase, unless another
+    // condition agrees with that.
     let conditions = conditions::read(status, kind);
     let summarized = conditions.as_ref().is_some_and(|conditions| conditions.summarized);
     let minimal = conditions.as_ref().is_some_and(|conditions| conditions.minimal);
     let dated = conditions
         .as_ref()
         .is_some_and(|conditions| conditions.dated && conditions.signal.is_good());
-    let phases = phases::phases(status, profile, runs, summarized)
-        .filter(|phase| !dated || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing));
+    let overruled = dated && !conditions::agree_with_phase(status);
+    let phases = phases::phases(status, profile, runs, summarized).filter(|phase| {
+        !overruled || !matches!(phase.verdict, Verdict::Failed | Verdict::Progressing)
+    });
 
     // An object in the phase `Running` has been deployed, so an unhealthy part is a fault.
     let unhealthy =
@@ -475,7 +485,10 @@ fn worst_signal(
     // A summary covers flags and counts, except counts of parts that are too low. `Available` alone
     // does not cover counts.
     let signal = if summarized || signal.is_some() { signal } else { flags::flags(status) };
-    let signal = if summarized { signal } else { worst([signal, flags::flags_of_parts(status)]) };
+    let signal = match summarized {
+        true => signal,
+        false => worst([signal, flags::flags_of_parts(status), flags::flags_of_work(status)]),
+    };
     let counts = if summarized && !minimal {
         parts::short_counts(status)
     } else {

@@ -3,7 +3,7 @@
 use loopwatch_model::finding::{Confidence, Severity, Value};
 use loopwatch_model::observation::ConditionStatus::{False, True};
 use loopwatch_model::observation::{
-    CallFailure, CalledWebhook, Cause, Condition, EventView, FailedCall, ObjectKey, ObjectView,
+    CallFailure, Cause, Condition, Consulted, EventView, FailedCall, ObjectKey, ObjectView,
     Observation, SourceId, StatusSchema, WatchId, WatchedKind,
 };
 use loopwatch_model::time::Span;
@@ -16,6 +16,8 @@ const REFUSED: &str = r#"Internal error occurred: failed calling webhook "v.exam
 const NOT_CONVERTED: &str = r#"conversion webhook for example.io/v1, Kind=Widget failed: Post "https://hook.hooks.svc:443/convert?timeout=30s": dial tcp 10.0.0.7:443: connect: connection refused"#;
 
 const DOWN: &str = "WebhookUnavailable webhook v.example.io";
+
+const NOT_EVALUATED: &str = "widgets.example.io \"a\" is forbidden: ValidatingAdmissionPolicy 'limits.example.io' with binding 'all' denied request: expression 'object.spec.max < 5' resulted in error: no such key: max";
 
 const NOT_CONVERTING: &str = "ConversionFailing definition widgets.example.io";
 
@@ -160,7 +162,7 @@ fn what_the_decoder_has_read_counts_although_the_message_is_cut_or_anonymous() {
     let mut lab = Lab::new();
     let (mut a, mut b) = (lab.converged("a"), lab.converged("b"));
     let call = FailedCall {
-        webhook: CalledWebhook::Admission("webhook-x".to_owned()),
+        consulted: Consulted::Admission("webhook-x".to_owned()),
         service: String::new(),
         cause: CallFailure::Certificate,
     };
@@ -454,4 +456,44 @@ fn a_status_with_many_webhooks_counts_for_few() {
 
     let found = lab.findings().into_iter().filter(|it| it.starts_with("WebhookUnavailable"));
     assert_eq!(found.count(), 4);
+}
+
+#[test]
+fn a_policy_that_cannot_be_evaluated_is_found_and_explains_what_waits() {
+    let mut lab = Lab::new();
+    let (_, mut waits) = (two_reports(&mut lab, NOT_EVALUATED), lab.converged("waits"));
+    lab.advance(Span::secs(20));
+
+    let failing = "AdmissionPolicyFailing admission policy limits.example.io";
+    assert_eq!(lab.findings(), [failing]);
+    assert_eq!(
+        evidence(&lab),
+        [
+            "cause expression",
+            "examples Widget team-a/a, Widget team-b/b",
+            "objects 2",
+            "seen_in status"
+        ]
+    );
+    let finding = lab.finding("AdmissionPolicyFailing");
+    assert_eq!(finding.confidence, Confidence::Confirmed);
+    assert_eq!(
+        finding.command(),
+        "kubectl get validatingadmissionpolicy.admissionregistration.k8s.io limits.example.io -o yaml"
+    );
+
+    lab.apply(waits.spec(2, lab.now));
+    lab.advance(Span::mins(11));
+    assert_eq!(lab.finding("Unacknowledged").explained_by, Some(finding.id));
+    assert_eq!(lab.roots(), [failing]);
+}
+
+#[test]
+fn a_policy_that_denies_requests_works() {
+    let mut lab = Lab::new();
+    let denied = NOT_EVALUATED.replace("' resulted in error: no such key: max", "' is false");
+    two_reports(&mut lab, &denied.replace("expression", "failed expression:"));
+    lab.advance(Span::mins(5));
+
+    assert!(!lab.has("AdmissionPolicyFailing"), "{:?}", lab.findings());
 }

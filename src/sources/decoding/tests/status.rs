@@ -1,6 +1,6 @@
 //! Statuses of all shapes.
 
-use loopwatch_model::observation::{CallFailure, CalledWebhook, Condition, StatusShape};
+use loopwatch_model::observation::{CallFailure, Condition, Consulted, StatusShape};
 use serde_json::{Value, json};
 
 use super::*;
@@ -145,7 +145,7 @@ fn the_cause_of_a_failed_call_is_read_behind_the_cut_of_the_message() {
     );
 
     let call = view.conditions[0].failed_call.as_deref().expect("a failed call");
-    assert_eq!(call.webhook, CalledWebhook::Admission("v.example.io".to_owned()));
+    assert_eq!(call.consulted, Consulted::Admission("v.example.io".to_owned()));
     assert_eq!((call.service.as_str(), call.cause), ("ops/hook", CallFailure::NoEndpoints));
     assert_eq!(view.conditions[1].failed_call, None);
     assert_eq!(view.conditions[2].failed_call, None);

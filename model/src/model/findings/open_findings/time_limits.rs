@@ -29,7 +29,7 @@ impl OpenFindings {
                 cause.finding.info().area == Area::Operator
             }
             Subject::Kind { .. } => true,
-            Subject::Webhook { .. } | Subject::Definition { .. } => {
+            Subject::Webhook { .. } | Subject::Policy { .. } | Subject::Definition { .. } => {
                 matches!(explainer, Explainer::Machinery(_))
             }
             _ => false,

@@ -51,7 +51,7 @@ fn cron_job(object: &ObjectView) -> Option<Signal> {
 }
 
 /// Reads a definition, like kstatus (kubernetes-sigs/cli-utils: pkg/kstatus/status/core.go). The
-/// API server refuses later changes of a definition whose schema is not structural.
+/// API server serves one whose schema is not structural.
 fn definition(object: &ObjectView) -> Option<Signal> {
     if object.status == StatusShape::Absent {
         return None;
@@ -70,10 +70,6 @@ fn definition(object: &ObjectView) -> Option<Signal> {
 
     if let Some(fault) = is("NamesAccepted", False) {
         return new(Verdict::Failed, Reason::ReadyFalse, fault);
-    }
-
-    if let Some(fault) = is("NonStructuralSchema", True) {
-        return new(Verdict::Failed, Reason::FaultTrue, fault);
     }
 
     match condition("Established") {

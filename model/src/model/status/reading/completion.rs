@@ -9,8 +9,16 @@ use crate::observation::FactValue;
 use crate::time::Timestamp;
 
 /// Good phases of an object that runs to completion, before it is complete.
-pub(super) const BEFORE_THE_END: &[&str] =
-    &["accepted", "active", "created", "initialized", "prepared", "running", "scheduled"];
+pub(super) const BEFORE_THE_END: &[&str] = &[
+    "accepted",
+    "active",
+    "created",
+    "initialized",
+    "prepared",
+    "running",
+    "scheduled",
+    "targetready",
+];
 
 /// Last words of kinds whose objects run to completion.
 const RUN_KINDS: &[&str] = &[
@@ -23,11 +31,14 @@ const RUN_KINDS: &[&str] = &[
     "export",
     "import",
     "job",
+    "maintenance",
     "migration",
+    "operation",
     "restore",
     "run",
     "task",
     "test",
+    "upgrade",
     "upload",
     "workflow",
 ];
@@ -37,7 +48,7 @@ const RUN_KINDS: &[&str] = &[
 const GROUPS_OF_RUNS: &[&str] = &["session", "set"];
 
 /// Words of kinds whose objects only start runs, or run without an end.
-const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming"];
+const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming", "watch"];
 
 /// Returns whether the words of a kind say that its objects run to completion: `PipelineRun`,
 /// `SchemaMigration`.
@@ -65,11 +76,15 @@ pub(super) fn bad_result(status: &Status<'_>) -> Option<Signal> {
         let flag = fact.is_result();
         let verdict =
             fact.depth <= 2 && fact.key_ends_with(&["verdict", "result", "outcome", "conclusion"]);
+        // `state: Complete, reason: Failed`
+        let reason =
+            fact.path == "status.reason" && fact.text_is_one_of(&["error", "failed", "failure"]);
 
         match fact.value {
             FactValue::Flag(passed) => flag && !passed,
             FactValue::Text(text) => {
-                verdict && fact.is_current() && Words::of(text).sense() == Some(Sense::Bad)
+                let is_bad = || fact.is_current() && Words::of(text).sense() == Some(Sense::Bad);
+                reason || (verdict && is_bad())
             }
             FactValue::Number(_) => false,
         }

@@ -3,7 +3,7 @@
 use crate::model::status::reading::Verdict;
 use crate::model::status::reading::facts::Status;
 use crate::model::status::reading::polarity::Polarity;
-use crate::model::status::reading::reasons::sense;
+use crate::model::status::reading::reasons::{self, sense};
 use crate::model::status::reading::roles::{self, ConditionsByRole, ConditionsReading};
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::Signal;
@@ -31,7 +31,8 @@ const OWN_KEYS: &[&str] = &[
 
 /// Status lists of the Gateway API, of OpenShift routes and of the Prometheus Operator whose entries
 /// have conditions about the object. These conditions count even if `.status.conditions` exists.
-const PART_LISTS: &[&str] = &["parents", "listeners", "ancestors", "ingress", "bindings"];
+const PART_LISTS: &[&str] =
+    &["parents", "listeners", "ancestors", "ingress", "bindings", "controllers"];
 
 /// The number of letters that `Scheduled` and `schedulable` have in common; shorter words must be the same.
 const STEM: usize = 6;
@@ -104,6 +105,21 @@ fn part_not_ready(status: &Status<'_>, kind: &str) -> Option<Signal> {
     signals.filter(bad).reduce(Signal::worse)
 }
 
+/// Returns whether a condition beside a true `Ready` says that the object is not well, as its phase does.
+pub(super) fn agree_with_phase(object: &ObjectView) -> bool {
+    object.conditions.iter().any(|condition| {
+        condition.at.is_empty()
+            && !is_outdated(object, condition)
+            && match Polarity::of(&condition.r#type) {
+                Polarity::Part => {
+                    condition.status == False && !reasons::has_not_occurred(&condition.reason)
+                }
+                Polarity::Fault => condition.status == True,
+                _ => false,
+            }
+    })
+}
+
 /// Returns whether any condition of the object is false with a reason that names a failure.
 pub(super) fn names_a_failure(object: &ObjectView) -> bool {
     object
@@ -151,7 +167,7 @@ fn read_place(status: &Status<'_>, kind: &str, at: &str) -> Option<ConditionsRea
 /// Returns whether a controller of the Gateway API writes the conditions at this place: each has
 /// entries of its own in `parents` or `ancestors`.
 fn is_entry_of_controller(at: &str) -> bool {
-    at.starts_with("parents[") || at.starts_with("ancestors[")
+    ["parents[", "ancestors[", "controllers["].iter().any(|list| at.starts_with(list))
 }
 
 /// Returns whether any condition at a place is about an earlier generation.

@@ -52,7 +52,8 @@ const PRESENT_PREFIXES: &[&str] = &["ready", "available", "healthy", "updated"];
 const TOTAL_PREFIXES: &[&str] = &["desired", "expected", "matched", "total"];
 
 /// Paths of the count of replicas with the current spec.
-const UPDATED: &[&str] = &["status.updatedReplicas", "status.updatedNumberScheduled"];
+const UPDATED: &[&str] =
+    &["status.updatedReplicas", "status.updatedNumberScheduled", "status.upToDateNodes"];
 
 /// Paths of counts that stand beside one of ready replicas.
 const BESIDE_READY: &[&str] = &[
@@ -91,7 +92,7 @@ fn replicas(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
     let in_use: i64 = IN_USE.iter().filter_map(number).sum();
     let present = find(PRESENT).map(|(present, path)| (present.saturating_add(in_use), path));
     let omits_zero = || BESIDE_READY.iter().any(|path| number(path).is_some());
-    let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted);
+    let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted && !is_by_hand(status));
 
     match (present, updated) {
         (Some(short), _) if short.0 < wanted => {
@@ -134,6 +135,10 @@ pub(super) fn pairs(
         let FactValue::Number(present) = *fact.value else { return None };
         let (parent, key) = fact.path.rsplit_once('.')?;
         let noun = prefixes.iter().find_map(|prefix| key.strip_prefix(prefix))?;
+        if key.starts_with("updated") && is_by_hand(status) {
+            return None;
+        }
+
         let wanted = Some(noun)
             .filter(|_| fact.depth <= 3 && fact.key.len() == 2)
             .and_then(|noun| total(status, parent, noun))?;
@@ -146,6 +151,12 @@ pub(super) fn pairs(
 
         Some(Signal::new(verdict, reason, format!("{}={present} of {wanted}", fact.path)))
     }))
+}
+
+/// Returns whether a person has to replace what is not up to date.
+fn is_by_hand(status: &Status<'_>) -> bool {
+    let by_hand = |strategy: &str| matches!(strategy, "NotUpdate" | "OnDelete");
+    matches!(status.fact("spec.updateStrategy.type"), Some(FactValue::Text(it)) if by_hand(it))
 }
 
 /// Returns the count of all items: for the noun `Pods`, that of `pods` or of `matchedPods`.

@@ -2,7 +2,7 @@
 
 use std::ops::Deref;
 
-use crate::model::status::reading::senses::Sense;
+use crate::model::status::reading::senses::{self, Sense};
 use crate::model::status::reading::words::Words;
 use crate::observation::{Fact, FactValue, ObjectView};
 
@@ -133,9 +133,26 @@ impl<'a> StatusFact<'a> {
         words.iter().any(|word| text.eq_ignore_ascii_case(word))
     }
 
-    /// Returns whether this is a current phase or state. `managementState` repeats what the spec wants.
+    /// Returns whether this is a current phase or state. `managementState` repeats what the spec wants, and
+    /// `powerState` is about a machine that may be off.
     pub(super) fn is_phase(&self) -> bool {
-        self.key_ends_with(PHASE_KEYS) && self.is_current() && self.key.get(0) != "management"
+        let names_phase = self.key_ends_with(PHASE_KEYS) || self.key_is_state_summary();
+        names_phase
+            && self.is_current()
+            && self.key.get(0) != "management"
+            && !(self.key.get(0) == "power" && self.text_is_one_of(&["off", "on", "unknown"]))
+            && !self.is_history()
+    }
+
+    /// Returns whether the key is `currentStateSummary` or the like.
+    fn key_is_state_summary(&self) -> bool {
+        self.key.last() == "summary" && self.key.get(self.key.len().saturating_sub(2)) == "state"
+    }
+
+    /// Returns whether this is about the past: `workflowHistory.completed[0].phase`.
+    fn is_history(&self) -> bool {
+        let mut parents = self.path.split('.').skip(1).take(self.depth - 1);
+        parents.any(|parent| parent.to_ascii_lowercase().contains("history"))
     }
 
     /// Returns whether this is a flag of a part, such as `shards[2].ready`.
@@ -223,6 +240,16 @@ impl<'a> StatusFact<'a> {
         let first = self.key.get(0);
         let named = self.key_ends_with(FLAG_KEYS) && (self.key.len() == 1 || first == "is");
         self.depth <= 2 && !self.listed && (named || (first == "ready" && self.key.len() > 1))
+    }
+
+    /// Returns whether this is a flag for work in progress: `isRollingUpdate`.
+    pub(super) fn is_flag_of_work(&self) -> bool {
+        self.depth == 1 && self.key.get(0) == "is" && self.key.iter().any(senses::is_work)
+    }
+
+    /// Returns whether this is a flag for a step of the operator's work: `promOpRulesGenerated`.
+    pub(super) fn is_flag_of_step(&self) -> bool {
+        self.depth == 1 && self.key.len() > 1 && matches!(self.key.last(), "generated" | "synced")
     }
 
     /// Returns whether this says whether a run has ended: `completed`.

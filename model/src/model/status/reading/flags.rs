@@ -1,6 +1,6 @@
 //! Reads the flags, the error texts and the message of a status.
 
-use crate::model::status::reading::facts::Status;
+use crate::model::status::reading::facts::{Status, StatusFact};
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
@@ -47,6 +47,19 @@ pub(super) fn flags_of_parts(status: &Status<'_>) -> Option<Signal> {
         .facts()
         .find(|fact| fact.listed && fact.is_part_flag() && *fact.value == FactValue::Flag(false))?;
     Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}=false", fact.path)))
+}
+
+/// Reads flags that say that work is in progress, or that a step is not done: `isRollingUpdate: true`,
+/// `rulesGenerated: false`.
+pub(super) fn flags_of_work(status: &Status<'_>) -> Option<Signal> {
+    let says = |fact: &&StatusFact<'_>| match fact.value {
+        FactValue::Flag(true) => fact.is_flag_of_work(),
+        FactValue::Flag(false) => fact.is_flag_of_step(),
+        FactValue::Number(_) | FactValue::Text(_) => false,
+    };
+    let fact = status.facts().find(says)?;
+    let value = if *fact.value == FactValue::Flag(true) { "true" } else { "false" };
+    Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, format!("{}={value}", fact.path)))
 }
 
 /// Reads error texts. Any text that is not blank means a failure.

@@ -87,6 +87,10 @@ pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option
                 return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
             }
 
+            if fact.key.len() == 1 && fact.key.get(0) == "error" && has_false_flag(status, fact) {
+                return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
+            }
+
             if fact.is_in_error_list()
                 && matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
             {
@@ -96,6 +100,10 @@ pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option
             return bad_phase(fact, profile);
         }
 
+        if is_waiting_container(fact) {
+            return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
+        }
+
         let failed = |signal: &Signal| signal.verdict == Verdict::Failed;
         if fact.is_health_of_part() || fact.is_named_health() {
             return phases::phase(fact, profile).filter(failed);
@@ -103,10 +111,32 @@ pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option
 
         match bad_phase(fact, profile) {
             signal if is_in_activity(fact) => signal,
+            signal if is_in_stage(fact) => signal.filter(failed),
             signal if is_in_status_of_part(fact) => signal.filter(failed),
             _ => None,
         }
     }))
+}
+
+/// Flags beside an error text.
+const OUTCOMES: &[&str] = &["healthy", "ready", "reconciled", "synced"];
+
+/// Returns whether a flag beside an error text says that it is about the present.
+fn has_false_flag(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
+    let Some((parent, _)) = fact.path.rsplit_once('.') else { return false };
+    let is_false =
+        |flag: &&str| status.fact(&format!("{parent}.{flag}")) == Some(&FactValue::Flag(false));
+    matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
+        && OUTCOMES.iter().any(|flag| is_false(flag))
+}
+
+/// Returns whether the kubelet says, in a copy of the state of a container, why it cannot run:
+/// `containerState.waiting.reason: ImagePullBackOff`.
+fn is_waiting_container(fact: &StatusFact<'_>) -> bool {
+    let bad = |text: &str| Words::of(text).sense() == Some(Sense::Bad);
+    !fact.listed
+        && fact.path.to_ascii_lowercase().ends_with("state.waiting.reason")
+        && matches!(fact.value, FactValue::Text(text) if bad(text))
 }
 
 /// Reads counts of parts that are too low, such as `shards[1].readyReplicas` or `readyMembers`.
@@ -190,7 +220,15 @@ fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
 /// `status.provisioning.state`.
 fn is_in_activity(fact: &StatusFact<'_>) -> bool {
     let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
-    fact.depth == 2 && !fact.listed && words.len() == 1 && words.sense() == Some(Sense::InProgress)
+    let names_activity = (words.len() == 1 && words.sense() == Some(Sense::InProgress))
+        || (words.len() > 1 && words.last() == "change"); // `replicasChange.state`
+    fact.depth == 2 && !fact.listed && names_activity
+}
+
+/// Returns whether a fact is in the present stage of the object's work: `stage.state`.
+fn is_in_stage(fact: &StatusFact<'_>) -> bool {
+    let stage = fact.path.split('.').nth(1).unwrap_or_default();
+    fact.depth == 2 && matches!(stage, "stage" | "currentStage" | "step" | "currentStep")
 }
 
 fn singular(word: &str) -> &str {

@@ -34,6 +34,14 @@ pub(super) fn phases(
         {
             Some(Signal { verdict: Verdict::Progressing, reason: Reason::PhaseInMotion, ..signal })
         }
+        // Some operators reconcile as long as the object exists.
+        Some(signal)
+            if signal.verdict == Verdict::Progressing
+                && fact.text_is("reconciling")
+                && says_success(status) =>
+        {
+            Some(Signal { verdict: Verdict::Converged, reason: Reason::PhaseGood, ..signal })
+        }
         signal => signal.map(|signal| with_message(status, fact, signal)),
     };
 
@@ -78,6 +86,14 @@ pub(super) fn phases(
             let off = |(own, signal): &(bool, Signal)| !own && signal.verdict == Verdict::Suspended;
             if !signals.iter().all(off) {
                 signals.retain(|signal| !off(signal));
+            }
+
+            // The attempt that failed is being repeated.
+            let retries = |(own, signal): &(bool, Signal)| {
+                *own && signal.text.to_ascii_lowercase().ends_with("=retrying")
+            };
+            if signals.iter().any(retries) {
+                signals.retain(|(_, signal)| signal.verdict != Verdict::Failed);
             }
 
             worst(signals.into_iter().map(|(_, signal)| Some(signal)))
@@ -128,6 +144,13 @@ fn is_spare(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
     let works = |other: &StatusFact<'_>| is_strategy(other) && is_good(other);
 
     is_strategy(fact) && !is_good(fact) && status.facts().any(works)
+}
+
+/// Returns whether a flag or the message beside a phase says that the last reconcile succeeded.
+fn says_success(status: &Status<'_>) -> bool {
+    let succeeded = |text: &str| ["ok", "success"].iter().any(|it| text.eq_ignore_ascii_case(it));
+    status.fact("status.ready") == Some(&FactValue::Flag(true))
+        || matches!(status.fact("status.message"), Some(FactValue::Text(text)) if succeeded(text))
 }
 
 /// Returns whether a phase of the object itself is the given word.

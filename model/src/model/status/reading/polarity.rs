@@ -51,7 +51,7 @@ pub(super) const FINISHED_WORDS: &[&str] = &[
 ];
 
 /// Types of intermediate steps, which become true long before the object is healthy.
-const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled"];
+const STEPS: &[&str] = &["approved", "launched", "registered", "scheduled", "started"];
 
 /// Types that are unrelated to health although their words suggest otherwise. An upgradeable or
 /// drifted object, for example, may be healthy.
@@ -59,6 +59,8 @@ const NEUTRAL: &[&str] = &[
     "active",
     "upgradeable",
     "admitted",
+    "archived",
+    "cordoned",
     "drifted",
     "warning",
     "evicted",
@@ -155,6 +157,10 @@ impl Polarity {
                 // For example an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
             }
+        }
+
+        if words.len() == 3 && words.get(0) == "up" && words.last() == "date" {
+            return Self::Summary(SUMMARY_TYPES.len() as u8); // `UpToDate`, like `Updated`
         }
 
         if words.get(0) == "ready" && words.get(1) == "to" {

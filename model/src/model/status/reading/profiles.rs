@@ -161,6 +161,17 @@ const NGINX: Profile = Profile { phases: &[("Warning", Sense::Good)], ..ORDINARY
 /// docs/spec/v1/helmrepositories.md, "Helm OCI repository").
 const HELM_REPOSITORY: Profile = Profile { inert: Some(("spec.type", "oci")), ..ORDINARY };
 
+/// A stage without freight waits until somebody promotes some (akuity/kargo:
+/// pkg/controller/stages).
+const STAGE: Profile = Profile { rests: &[("Ready", "NoFreight", Verdict::Suspended)], ..ORDINARY };
+
+/// A game server waits for a port and for its Pod before it is `Ready` (googleforgames/agones:
+/// pkg/apis/agones/v1/gameserver.go).
+const GAME_SERVER: Profile = Profile {
+    phases: &[("Scheduled", Sense::InProgress), ("PortAllocation", Sense::InProgress)],
+    ..ORDINARY
+};
+
 /// The first row that matches applies.
 const TABLE: &[ProfileRow] = &[
     ProfileRow { group: "acme.cert-manager.io", kind: "", profile: ORDER },
@@ -200,6 +211,9 @@ const TABLE: &[ProfileRow] = &[
     },
     ProfileRow { group: "agent-install.openshift.io", kind: "Agent", profile: AGENT },
     ProfileRow { group: ".internal.knative.dev", kind: "", profile: KNATIVE_INTERNAL },
+    ProfileRow { group: "kargo.akuity.io", kind: "Stage", profile: STAGE },
+    ProfileRow { group: "agones.dev", kind: "GameServer", profile: GAME_SERVER },
+    ProfileRow { group: "ops.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: "apiextensions.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: ".crossplane.io", kind: "", profile: CROSSPLANE },

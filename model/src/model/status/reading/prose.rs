@@ -44,6 +44,23 @@ pub(super) fn begins_with_error(message: &str) -> bool {
     words(message).next().is_some_and(is_error)
 }
 
+/// Returns whether a message says that something will be tried again, or waits for something that goes on:
+/// `capacity is not found, will try later`, `cannot be modified while in 'creating' status`.
+pub(super) fn waits(message: &str) -> bool {
+    let mut before = "";
+    words(message).any(|word| {
+        let is = |other: &str| before.eq_ignore_ascii_case(other);
+        let found = match word.to_ascii_lowercase().as_str() {
+            "try" | "retry" => is("will"),
+            "in" | "it" => is("while"),
+            "pending" => is("address"),
+            _ => false,
+        };
+        before = word;
+        found
+    })
+}
+
 fn words(message: &str) -> impl Iterator<Item = &str> {
     message.split(|c: char| !c.is_ascii_alphanumeric() && c != '\'').filter(|word| !word.is_empty())
 }

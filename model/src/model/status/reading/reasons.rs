@@ -43,14 +43,18 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
         && given.get(0) == "not"
         && given.get(1) == Words::of(&condition.r#type).last();
     let reason = given.sense().filter(|_| !repeats);
-    let message = Words::of(&condition.message).sense();
+    let message = match Words::of(&condition.message).sense() {
+        Some(Sense::Bad) if prose::waits(&condition.message) => Some(Sense::InProgress),
+        sense => sense,
+    };
     let (verdict, reason) = match (reason, message) {
         (Some(Sense::Bad), _) | (Some(Sense::Lacking), Some(Sense::Bad)) => {
             (Verdict::Failed, Reason::ReadyFalse)
         }
         (Some(Sense::Lacking), _)
             if lacks_another_object(&given, condition)
-                || prose::reports_error(&condition.message) =>
+                || (prose::reports_error(&condition.message)
+                    && !prose::waits(&condition.message)) =>
         {
             (Verdict::Failed, Reason::ReadyFalse)
         }
@@ -72,6 +76,13 @@ pub(super) fn false_signal(condition: &Condition, kind: &str) -> Signal {
         (_, Some(Sense::InProgress)) => (Verdict::Progressing, Reason::ReadyPending),
         (None, Some(Sense::Lacking))
             if condition.reason.is_empty() && !prose::reports_error(&condition.message) =>
+        {
+            (Verdict::Progressing, Reason::ReadyPending)
+        }
+        // The reason only repeats the type: `Updated=False (Updated)`.
+        (Some(Sense::Good | Sense::Done), None | Some(Sense::Lacking))
+            if condition.reason.ends_with(&condition.r#type)
+                && !prose::reports_error(&condition.message) =>
         {
             (Verdict::Progressing, Reason::ReadyPending)
         }
@@ -118,8 +129,13 @@ fn lacks_another_object(reason: &Words, condition: &Condition) -> bool {
         && condition.status == ConditionStatus::False
         && (reason.get(reason.len() - 2), reason.last()) == ("not", "found")
         && condition.severity != "Warning";
-    let awaited = AWAITED.iter().any(|word| reason.has(word))
-        || sense(&condition.message) == Some(Sense::InProgress);
+    // The reasons `NotFound` and `Missing` alone do not say what is missing.
+    let message = Words::of(&condition.message);
+    let is_bare = reason.len() == 1 || (reason.len() == 2 && reason.get(0) == "not");
+    let names = |word: &&str| reason.has(word) || (is_bare && message.has(word));
+    let awaited = AWAITED.iter().any(names)
+        || message.sense() == Some(Sense::InProgress)
+        || prose::waits(&condition.message);
 
     (not_found || reason.has("missing")) && !awaited
 }
@@ -159,7 +175,13 @@ pub(super) fn asks_for_approval(condition: &Condition) -> bool {
 /// `UpdateExecuted=False (NotYetOccurred)`.
 pub(super) fn has_not_occurred(reason: &str) -> bool {
     let words = Words::of(reason);
-    words.get(0) == "not" && words.get(1) == "yet" && words.last() == "occurred"
+    words.get(0) == "not" && words.get(1) == "yet" && matches!(words.last(), "occurred" | "occured") // as the Machine Config Operator spells it
+}
+
+/// Returns whether a reason says that something is in progress: `RestoreInProgress`.
+pub(super) fn is_in_progress(reason: &str) -> bool {
+    let words = Words::of(reason);
+    words.get(words.len().saturating_sub(2)) == "in" && words.last() == "progress"
 }
 
 /// Returns whether a reason names an update of the object's own parts.
@@ -219,6 +241,8 @@ const PAUSE_WORDS: &[&str] = &[
     "by",
     "currently",
     "demand",
+    "deployment",
+    "dispatching",
     "for",
     "graceful",
     "has",
@@ -230,6 +254,7 @@ const PAUSE_WORDS: &[&str] = &[
     "object",
     "on",
     "operation",
+    "package",
     "parent",
     "purpose",
     "queue",
@@ -239,9 +264,11 @@ const PAUSE_WORDS: &[&str] = &[
     "request",
     "requested",
     "resource",
+    "revision",
     "rollout",
     "scaling",
     "schedule",
+    "size",
     "spec",
     "state",
     "sync",

@@ -84,7 +84,15 @@ pub(super) struct ConditionsByRole<'k> {
 
 /// Returns whether the reason of a type that means work in progress says that the work is done.
 pub(super) fn is_work_done(condition: &Condition) -> bool {
-    Words::of(&condition.reason).iter().any(|word| FINISHED_WORDS.contains(&word))
+    let reason = Words::of(&condition.reason);
+    // A schedule that is in force: `Scheduling=True (ScheduleActive)`.
+    let is_in_force = || is_type(condition, "scheduling") && reason.last() == "active";
+    // `AsExpected` alone says nothing about what the message calls work.
+    let is_contradicted =
+        || reason.has("expected") && sense(&condition.message) == Some(Sense::InProgress);
+
+    is_in_force()
+        || (reason.iter().any(|word| FINISHED_WORDS.contains(&word)) && !is_contradicted())
 }
 
 /// Returns whether a condition that means work in progress may say instead what a healthy object does all the
@@ -183,9 +191,15 @@ impl<'k> ConditionsByRole<'k> {
             }
             False => {
                 self.unexplained |= reasons::is_unexplained(condition);
-                false_signal(condition, self.kind)
+                self.not_ready(condition)
             }
             Unknown if reasons::asks_for_approval(condition) => {
+                let signal =
+                    Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
+                return keep_worse(&mut self.paused, signal);
+            }
+            // `Available=Unknown (Archived)`
+            Unknown if self.says_paused(condition) => {
                 let signal =
                     Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
                 return keep_worse(&mut self.paused, signal);
@@ -199,6 +213,26 @@ impl<'k> ConditionsByRole<'k> {
             Absent => Signal::new(Verdict::Progressing, Reason::ReadyUnknown, show(condition)),
         };
         self.keep_summary(position, signal);
+    }
+
+    /// Reads a false condition of a good type. While the phase says that the object is still being made,
+    /// `DependencyNotReady` means that it waits.
+    fn not_ready(&self, condition: &Condition) -> Signal {
+        let signal = false_signal(condition, self.kind);
+        let reason = Words::of(&condition.reason);
+        let waits = self.moves
+            && reason.sense() == Some(Sense::Lacking)
+            && reason.get(reason.len().saturating_sub(2)) == "not"
+            && reason.last() == "ready";
+        if waits && signal.verdict == Verdict::Failed {
+            return Signal {
+                verdict: Verdict::Progressing,
+                reason: Reason::ReadyPending,
+                ..signal
+            };
+        }
+
+        signal
     }
 
     /// Returns the verdict on a condition with the status `Unknown`. It is a failure if the reason
@@ -220,16 +254,36 @@ impl<'k> ConditionsByRole<'k> {
     }
 
     fn add_part(&mut self, condition: &Condition) {
+        let is_end = || Words::of(&condition.r#type).sense() == Some(Sense::Done);
         let signal = match condition.status {
+            // `PacketCaptureComplete=True (Timeout)`
+            True if is_end() && sense(&condition.reason) == Some(Sense::Bad) => {
+                let signal = Signal::new(Verdict::Failed, Reason::EndedBadly, show(condition));
+                return keep_worse(&mut self.fault, signal);
+            }
+            // One step of a run has ended: `StartupPolicyCompleted=True`.
+            True if is_end() && completion::is_run_kind(self.kind) => {
+                let signal = Signal::new(Verdict::Progressing, Reason::StepTrue, show(condition));
+                return keep_worse(&mut self.step, signal);
+            }
             True => Signal::new(Verdict::Converged, Reason::ConditionsTrue, show(condition)),
             // The operator itself grades this part as an error, so no summary overrules it.
             False if condition.severity == "Error" => {
                 return keep_worse(&mut self.fault, false_signal(condition, self.kind));
             }
             False if reasons::has_not_occurred(&condition.reason) => return,
+            // `ReconciliationActive=False (ReconciliationPaused)`
+            False
+                if Words::of(&condition.r#type).get(0).starts_with("reconcil")
+                    && self.says_paused(condition) =>
+            {
+                let signal =
+                    Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
+                return keep_worse(&mut self.paused, signal);
+            }
             False => {
                 self.part_explained |= !reasons::is_unexplained(condition);
-                false_signal(condition, self.kind)
+                self.not_ready(condition)
             }
             // Not looked at: `InventoryValid=Unknown (Initialized)`.
             Unknown if matches!(sense(&condition.reason), Some(Sense::Good | Sense::Done)) => {
@@ -301,7 +355,15 @@ impl<'k> ConditionsByRole<'k> {
                 // A good reason contradicts the type, so the condition is ignored.
                 match sense(&condition.reason) {
                     Some(Sense::Good | Sense::Done | Sense::Paused) => {}
-                    _ if mild => {}
+                    // The end of a run may be graded like its steps: `Failed=True` of the category `Advisory`.
+                    _ if mild && !names_phase_of_failure(condition) => {}
+                    // It waits in a queue until there is room.
+                    _ if self.moves && is_type(condition, "unschedulable") => {
+                        keep_worse(
+                            &mut self.in_progress,
+                            new(Verdict::Progressing, Reason::InMotion),
+                        );
+                    }
                     // Planned work degrades the object for a while: `Degraded=True (UpdateInProgress)`.
                     Some(Sense::InProgress) if reasons::names_update(&condition.reason) => {
                         let signal = new(Verdict::Progressing, Reason::InMotion);
@@ -353,6 +415,17 @@ impl<'k> ConditionsByRole<'k> {
             False if sense(&condition.reason) == Some(Sense::Bad) => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
             }
+            // `Dispatching=False (SuspendDispatching)`
+            False if self.says_paused(condition) => {
+                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+            }
+            // `Running=False (WaitingForDeployment)`
+            False
+                if is_type(condition, "running")
+                    && sense(&condition.reason) == Some(Sense::InProgress) =>
+            {
+                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::ReadyPending));
+            }
             False | Absent => {}
         }
     }
@@ -363,8 +436,10 @@ impl<'k> ConditionsByRole<'k> {
 
     fn says_paused(&self, condition: &Condition) -> bool {
         let reason = Words::of(&condition.reason);
-        reason.sense() == Some(Sense::Paused)
-            && reasons::is_about_object(&reason, condition, self.kind)
+        let sense = reason.sense();
+        let pauses = sense == Some(Sense::Paused)
+            || (reason.get(0) == "suspend" && sense != Some(Sense::Bad)); // `SuspendDispatching`
+        pauses && reasons::is_about_object(&reason, condition, self.kind)
     }
 
     fn add_paused_or_neutral(&mut self, condition: &Condition) {
@@ -391,7 +466,13 @@ impl<'k> ConditionsByRole<'k> {
                 && (matches!(sense(&condition.reason), Some(Sense::Bad | Sense::Lacking))
                     || prose::reports_error(&condition.message)) =>
             {
-                keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
+                keep_worse(&mut self.failed_step, new(Verdict::Failed, Reason::FaultTrue));
+            }
+            // `Restore=True (RestoreInProgress)`
+            True if Polarity::is_unknown(&condition.r#type)
+                && reasons::is_in_progress(&condition.reason) =>
+            {
+                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion));
             }
             False if !paused && condition.severity == "Error" => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::SeverityError));
@@ -473,6 +554,11 @@ impl<'k> ConditionsByRole<'k> {
         let summarized = position < SUMMARY_TYPES.len() || completion.is_some();
         let minimal = SUMMARY_TYPES.get(position) == Some(&"available");
 
+        // `Succeeded=True` is the end. Conditions for earlier steps may be false again: `Building=False`.
+        let has_ended = stands
+            && SUMMARY_TYPES.get(position).is_some_and(|summary| summary.starts_with("succe"));
+        let other_summaries = self.other_summaries.filter(|_| !has_ended);
+
         // `Available=False` without an explanation, beside `Progressing=True`, is a rollout.
         let moves = self.moves;
         let rollout = |signal: Signal, explained: bool| match signal {
@@ -500,7 +586,7 @@ impl<'k> ConditionsByRole<'k> {
         let bare_progressing = self.bare_progressing.filter(|_| !settled);
         let in_order = [
             summary,
-            self.other_summaries,
+            other_summaries,
             completion,
             self.fault,
             failed_step,

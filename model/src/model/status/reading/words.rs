@@ -25,6 +25,7 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "controlled",
     "correct",
     "correctly",
+    "enough",
     "healthy",
     "permitted",
     "properly",
@@ -135,6 +136,10 @@ impl Words {
 
         if self.get(0) == "scaled" && self.get(1) == "to" && self.get(2) == "zero" {
             return Some(Paused);
+        }
+
+        if self.get(0) == "zero" && matches!(self.get(1), "replicas" | "size") {
+            return Some(Paused); // `ZeroSizeDeployment`
         }
 
         // A volume that waits for the first Pod that uses it waits on purpose. Its importer fills it only

@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use loopwatch_model::observation::{
-    CallFailure, CalledWebhook, MAX_EVENT_MESSAGE, Role, Scope, StatusSchema, Why,
+    CallFailure, Consulted, MAX_EVENT_MESSAGE, Role, Scope, StatusSchema, Why,
 };
 use serde_json::{Value, json};
 
@@ -386,6 +386,6 @@ fn a_failed_call_is_read_from_the_whole_message() {
 
     let Some(Observation::EventSeen { event, .. }) = out.pop() else { panic!("{out:?}") };
     let call = event.failed_call.as_deref().expect("a failed call");
-    assert_eq!(call.webhook, CalledWebhook::Admission("v.example.io".to_owned()));
+    assert_eq!(call.consulted, Consulted::Admission("v.example.io".to_owned()));
     assert_eq!(call.cause, CallFailure::Timeout);
 }

@@ -1,0 +1,187 @@
+//! Published operators of different styles, unchanged, each as a process and a Pod that stands for it.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use super::binaries::{Built, Missing, cache, module_folder};
+use super::controlplane::ControlPlane;
+use super::guard::Program;
+use super::kube::documents;
+use super::pods::{self, StandInPod};
+use super::published::Replica;
+use super::wait::eventually;
+use super::{kustomize, ports};
+
+/// An operator that can be built from its Go module.
+#[derive(Debug)]
+pub struct Published {
+    /// Its name, and that of its namespace, its account and its Deployment.
+    pub name: &'static str,
+    build: Built,
+    /// Files and folders of its module with definitions and permissions.
+    manifests: &'static [&'static str],
+    /// Objects that a user of its chart has, besides those in the files.
+    more: fn(name: &str) -> Vec<Value>,
+    /// Its arguments, for the ports of its metrics and of its health checks.
+    arguments: fn(metrics: u16, health: u16) -> Vec<String>,
+}
+
+/// A running operator.
+pub struct Running {
+    /// The process.
+    pub replica: Replica,
+    /// The Pod that stands for it.
+    pub pod: StandInPod,
+}
+
+/// Work queues of client-go without controller-runtime; progressive delivery.
+pub const ARGO_ROLLOUTS: Published = Published {
+    name: "argo-rollouts",
+    build: Built {
+        name: "rollouts-controller",
+        module: "argo-rollouts",
+        package: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
+        ldflags: "-s -w",
+        takes: "two to four minutes",
+    },
+    manifests: &["manifests/install.yaml"],
+    more: |_| Vec::new(),
+    arguments: |metrics, health| {
+        vec![format!("--metricsPort={metrics}"), format!("--healthzPort={health}")]
+    },
+};
+
+/// Informers of its own; statuses with a summary of Pods.
+pub const PROMETHEUS_OPERATOR: Published = Published {
+    name: "prometheus-operator",
+    build: Built {
+        name: "prometheus-operator",
+        module: "prometheus-operator",
+        package: "github.com/prometheus-operator/prometheus-operator/cmd/operator",
+        ldflags: "-s -w",
+        takes: "two minutes",
+    },
+    manifests: &["bundle.yaml"],
+    more: |_| Vec::new(),
+    arguments: |metrics, _| vec![format!("--web.listen-address=127.0.0.1:{metrics}")],
+};
+
+/// A dynamic controller, whose kinds appear at run time.
+pub const KRO: Published = Published {
+    name: "kro",
+    build: Built {
+        name: "kro-controller",
+        module: "kro",
+        package: "github.com/kubernetes-sigs/kro/cmd/controller",
+        ldflags: "-s -w",
+        takes: "two minutes, and needs Go 1.26",
+    },
+    manifests: &["helm/crds"],
+    more: unrestricted,
+    arguments: |metrics, health| {
+        vec![
+            format!("--metrics-bind-address=127.0.0.1:{metrics}"),
+            format!("--health-probe-bind-address=127.0.0.1:{health}"),
+        ]
+    },
+};
+
+/// Returns the account of kro's chart with its default permissions: everything.
+fn unrestricted(name: &str) -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = format!("{name}-cluster-role");
+    vec![
+        json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": role},
+            "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
+        json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": role},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}]}),
+    ]
+}
+
+impl Published {
+    /// Builds and installs it, starts it, and waits until it serves its metrics.
+    pub fn start(&self, plane: &ControlPlane) -> Running {
+        let program = self.find().unwrap_or_else(|missing| panic!("{missing}"));
+        self.install(plane);
+
+        let kubeconfig = plane.kubeconfig_of(
+            &format!("{}.kubeconfig", self.name),
+            &plane.url,
+            self.name,
+            self.name,
+        );
+        let [metrics, health] = [(); 2].map(|()| ports::free());
+        let here = Ipv4Addr::LOCALHOST;
+        let pod = pods::deploy_for(&plane.kube, self.name, self.name, here, Some(metrics));
+        let program = Program::new(self.name, program, plane.directory())
+            .env("KUBECONFIG", kubeconfig)
+            .env("POD_NAMESPACE", self.name)
+            .args((self.arguments)(metrics, health));
+
+        Running { replica: Replica::start(&program, metrics), pod }
+    }
+
+    fn find(&self) -> Result<std::path::PathBuf, Missing> {
+        self.build.find(&cache()?)
+    }
+
+    /// Applies its manifests in its namespace, without its Deployment: a Pod stands for that.
+    fn install(&self, plane: &ControlPlane) {
+        let module = self.build.package.split("/cmd/").next().unwrap_or_default();
+        let source = module_folder(self.build.module, module);
+        let source = source.unwrap_or_else(|missing| panic!("{missing}"));
+        let folder = plane.directory().join(format!("{}.manifests", self.name));
+        std::fs::create_dir_all(&folder).expect("our own folder");
+
+        let mut files = Vec::new();
+        for found in self.manifests.iter().flat_map(|path| yaml_files(&source.join(path))) {
+            let name = format!("{}.yaml", files.len());
+            std::fs::copy(found, folder.join(&name)).expect("the module and our own folder");
+            files.push(name);
+        }
+
+        let more: Vec<String> = (self.more)(self.name).iter().map(Value::to_string).collect();
+        if !more.is_empty() {
+            std::fs::write(folder.join("more.yaml"), more.join("\n---\n")).expect("our own folder");
+            files.push("more.yaml".to_owned());
+        }
+
+        let kustomization = json!({"namespace": self.name, "resources": files});
+        std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string())
+            .expect("our own folder");
+
+        plane.kube.namespace(self.name);
+        let objects = documents(&kustomize::build(plane, &folder));
+        for object in objects.iter().filter(|object| object["kind"] != "Deployment") {
+            plane.kube.apply(object);
+        }
+
+        let definitions = objects.iter().filter(|it| it["kind"] == "CustomResourceDefinition");
+        definitions.for_each(|definition| wait_established(plane, definition));
+    }
+}
+
+/// Waits until the API server serves a kind.
+fn wait_established(plane: &ControlPlane, definition: &Value) {
+    let (api, kind) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+    let name = definition["metadata"]["name"].as_str().unwrap_or_default();
+    eventually(Duration::from_secs(30), &format!("{name} is served"), || {
+        let found = plane.kube.find(api, kind, "", name).unwrap_or_default();
+        let mut conditions = found["status"]["conditions"].as_array().into_iter().flatten();
+        let is_served = conditions.any(|it| it["type"] == "Established" && it["status"] == "True");
+        if is_served { Ok(()) } else { Err(found["status"].to_string()) }
+    });
+}
+
+/// Returns a file, or the files in a folder.
+fn yaml_files(path: &Path) -> Vec<std::path::PathBuf> {
+    let Ok(entries) = std::fs::read_dir(path) else { return vec![path.to_owned()] };
+    let mut files: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
+    files.sort();
+    files
+}
