@@ -310,6 +310,21 @@ impl Confidence {
     }
 }
 
+/// The API groups and kinds of the subjects that are no objects of the operator: they have no page of their
+/// own, and no labels of an object.
+pub const NO_OBJECTS: [(&str, &str); 10] = [
+    ("", "Operator"),
+    ("", "Controller"),
+    ("", "Source"),
+    ("", "Permission"),
+    ("", "Limit"),
+    ("", "Namespace"),
+    ("apiextensions.k8s.io", "CustomResourceDefinition"),
+    ("admissionregistration.k8s.io", "Webhook"),
+    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
+    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
+];
+
 impl Subject {
     /// The namespace of the subject, empty when it has none.
     #[must_use]

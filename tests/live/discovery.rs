@@ -582,7 +582,8 @@ pub(crate) fn wait_served(kube: &Kube, group: &str, version: &str, served: bool)
     });
 }
 
-fn thing(kube: &Kube, group: &str, version: &str, namespace: &str, name: &str) {
+/// Creates an object of the kind `Thing`.
+pub(crate) fn thing(kube: &Kube, group: &str, version: &str, namespace: &str, name: &str) {
     let object = json!({"apiVersion": format!("{group}/{version}"), "kind": "Thing",
         "metadata": {"name": name, "namespace": namespace}, "spec": {"size": 1}});
     eventually(Duration::from_secs(10), &format!("{name} is made"), || kube.try_apply(&object));

@@ -1,5 +1,6 @@
 //! The admission webhooks of the operator: a Service without endpoints, a certificate that has
-//! expired, a webhook that its own Pods need, and one that answers slowly. No kubelet and no proxy runs
+//! expired, a webhook that its own Pods need, and one that answers slowly. Also a conversion that fails, and
+//! an admission policy that cannot be evaluated. No kubelet and no proxy runs
 //! here, so the test writes the EndpointSlices, and the Service stands for a port of this machine.
 
 use std::path::{Path, PathBuf};
@@ -12,19 +13,28 @@ use serde_json::{Value, json};
 
 use crate::bed::{bed, test};
 use crate::case::SLACK;
-use loopwatch_testbed::accounts::reader_account;
+use crate::discovery::{definition, thing, wait_served};
+use loopwatch_testbed::accounts::{own_account, reader_account};
 use loopwatch_testbed::kube::{Kube, ZOO};
+use loopwatch_testbed::operator::ACCOUNT;
 use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{ports, tls};
 
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("webhooks::registered", registered), test("webhooks::slow", slow)]
+    vec![
+        test("webhooks::registered", registered),
+        test("webhooks::slow", slow),
+        test("webhooks::converting", converting),
+        test("webhooks::policy", policy),
+    ]
 }
 
 const REGISTRATION: &str = "admissionregistration.k8s.io/v1";
 const VALIDATING: &str = "ValidatingWebhookConfiguration";
+const POLICY: &str = "ValidatingAdmissionPolicy";
+const DEFINITIONS: &str = "apiextensions.k8s.io/v1";
 const SERVICE: &str = "hook";
 const NAMESPACE_NAME: &str = "kubernetes.io/metadata.name";
 
@@ -221,4 +231,113 @@ fn slow() {
     hooked.expect_cleared("WebhookSlow", "slow");
     hooked.unregister("slow");
     hooked.expect_only(&["WebhookSlow"]);
+}
+
+/// Nobody answers at the address of the webhook that converts the objects of a kind between its two versions:
+/// loopwatch finds that out by its own watch. A conversion that needs no webhook is a twin.
+fn converting() {
+    let plane = bed();
+    let (kube, group, namespace) = (&plane.kube, "converting.loopwatch.dev", "webhooks-converting");
+    let name = format!("things.{group}");
+    kube.namespace(namespace);
+    kube.apply(&definition(group, &["v1", "v2"]));
+    own_account(kube, namespace, group, &["things", "things/status"]);
+    wait_served(kube, group, "v2", true);
+    thing(kube, group, "v1", namespace, "first");
+
+    let port = ports::free();
+    kube.apply(&json!({"apiVersion": "v1", "kind": "Service",
+        "metadata": {"name": SERVICE, "namespace": namespace},
+        "spec": {"type": "ExternalName", "externalName": "localhost", "ports": [{"port": port}]}}));
+    let kubeconfig =
+        plane.kubeconfig_of("webhooks-converting.kubeconfig", &plane.url, namespace, ACCOUNT);
+    let settings = quick_but(json!({"webhook_down_after": "3s", "source_failing_after": "30s"}));
+    let sidecar =
+        Sidecar::start(plane, "webhooks-converting.loopwatch", &kubeconfig, &settings, &[]);
+    sidecar.wait_watched("Thing", 1);
+    pause(LONG);
+    let opened =
+        || sidecar.opened().into_iter().filter(|(_, on)| on.contains(&name)).collect::<Vec<_>>();
+    assert_eq!(opened(), [], "{}", sidecar.account());
+
+    let service =
+        json!({"name": SERVICE, "namespace": namespace, "path": "/convert", "port": port});
+    let client = json!({"service": service, "caBundle": STANDARD.encode(tls::pem(tls::AUTHORITY))});
+    let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": client});
+    let convert = |conversion: Value| {
+        let change = json!({"spec": {"conversion": conversion}});
+        kube.patch(DEFINITIONS, "CustomResourceDefinition", "", &name, &change);
+    };
+    convert(json!({"strategy": "Webhook", "webhook": webhook}));
+    let (finding, took) = sidecar.expect_finding(
+        THRESHOLD + SLACK,
+        "ConversionFailing",
+        "CustomResourceDefinition",
+        &name,
+    );
+    eprintln!("ConversionFailing after {took:?}: {finding}");
+    assert_eq!(finding.0["confidence"], "confirmed", "{finding}");
+    assert_eq!(finding.evidence("service"), &json!(format!("{namespace}/{SERVICE}")), "{finding}");
+    assert_eq!(finding.evidence("cause"), &json!("connection"), "{finding}");
+
+    convert(json!({"strategy": "None", "webhook": null}));
+    sidecar.expect_cleared(SLACK, "ConversionFailing", "CustomResourceDefinition", &name);
+    sidecar.expect(SLACK, "the object is known", || {
+        sidecar.object("Thing", namespace, "first").map(drop)
+    });
+    assert_eq!(opened().len(), 1, "{:?}", opened());
+}
+
+/// A policy reads a field that the ConfigMaps of the operator do not have, so the API server refuses all of
+/// them. A policy that denies the same writes is a near miss.
+fn policy() {
+    let hooked = Hooked::start("webhooks-policy");
+    let Hooked { kube, namespace, .. } = &hooked;
+    let name = format!("{namespace}.example.com");
+    let policy = |expression: &str| {
+        let selector = json!({"matchLabels": {NAMESPACE_NAME: namespace}});
+        let rules = json!([{"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"],
+            "operations": ["CREATE", "UPDATE"]}]);
+        kube.apply(&json!({"apiVersion": REGISTRATION, "kind": POLICY, "metadata": {"name": name},
+            "spec": {"failurePolicy": "Fail", "validations": [{"expression": expression}],
+                "matchConstraints": {"namespaceSelector": selector, "resourceRules": rules}}}));
+        kube.apply(&json!({"apiVersion": REGISTRATION, "kind": "ValidatingAdmissionPolicyBinding",
+            "metadata": {"name": name}, "spec": {"policyName": name, "validationActions": ["Deny"]}}));
+    };
+    let refused = |widget: &str, words: &str| {
+        hooked.sidecar.expect(SLACK, &format!("{widget} is refused: {words}"), || {
+            let status = kube.status("Widget", namespace, widget);
+            if status.to_string().contains(words) { Ok(()) } else { Err(status.to_string()) }
+        });
+    };
+
+    policy("'color' in object.data && object.data.color == 'red'");
+    pause(Duration::from_secs(3)); // the API server learns of policies by a watch
+    let widgets = ["one", "two"];
+    widgets.iter().for_each(|widget| _ = kube.zoo("Widget", namespace, widget, json!({})));
+    widgets.iter().for_each(|widget| refused(widget, "denied request: failed expression"));
+    pause(LONG);
+    let found = || {
+        let mut opened = hooked.sidecar.opened();
+        opened.retain(|(code, _)| code == "AdmissionPolicyFailing");
+        opened
+    };
+    assert_eq!(found(), [], "{}", hooked.sidecar.account());
+
+    policy("object.data.color == 'red'");
+    refused("two", "resulted in error");
+    let (finding, took) = hooked.sidecar.expect_finding(
+        THRESHOLD * 3 + SLACK,
+        "AdmissionPolicyFailing",
+        POLICY,
+        &name,
+    );
+    eprintln!("AdmissionPolicyFailing after {took:?}: {finding}");
+    assert_eq!(finding.0["confidence"], "confirmed", "{finding}");
+    assert_eq!(finding.evidence("cause"), &json!("expression"), "{finding}");
+
+    kube.delete(REGISTRATION, "ValidatingAdmissionPolicyBinding", "", &name);
+    kube.delete(REGISTRATION, POLICY, "", &name);
+    hooked.sidecar.expect_cleared(SLACK * 2, "AdmissionPolicyFailing", POLICY, &name);
+    assert_eq!(found().len(), 1, "{:?}", found());
 }

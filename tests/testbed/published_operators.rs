@@ -89,12 +89,16 @@ pub const KRO: Published = Published {
     },
 };
 
-/// Returns the account of kro's chart with its default permissions: everything.
+/// Returns the Deployment and the account of kro's chart with its default permissions: everything.
 fn unrestricted(name: &str) -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = format!("{name}-cluster-role");
     vec![
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
+        json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
+            "selector": {"matchLabels": {"app": name}}, "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"serviceAccountName": name, "containers": [{"name": name, "image": name}]}}}}),
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": role},
             "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
         json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": role},
@@ -130,12 +134,14 @@ impl Published {
         self.build.find(&cache()?)
     }
 
-    /// Applies its manifests in its namespace, without its Deployment: a Pod stands for that.
+    /// Applies its manifests in its namespace with the component that lets loopwatch read more, without its
+    /// Deployment: a Pod stands for that.
     fn install(&self, plane: &ControlPlane) {
         let module = self.build.package.split("/cmd/").next().unwrap_or_default();
         let source = module_folder(self.build.module, module);
         let source = source.unwrap_or_else(|missing| panic!("{missing}"));
-        let folder = plane.directory().join(format!("{}.manifests", self.name));
+        let outer = plane.directory().join(format!("{}.manifests", self.name));
+        let folder = outer.join("operator");
         std::fs::create_dir_all(&folder).expect("our own folder");
 
         let mut files = Vec::new();
@@ -151,12 +157,21 @@ impl Published {
             files.push("more.yaml".to_owned());
         }
 
-        let kustomization = json!({"namespace": self.name, "resources": files});
-        std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string())
-            .expect("our own folder");
+        // As docs/recipes.md says: a label chooses the workload for the component.
+        let label = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": "any", "labels": {"loopwatch/sidecar": "true"}}});
+        let patch = json!({"target": {"kind": "Deployment"}, "patch": label.to_string()});
+        let component = kustomize::component(&outer, "reader-rights");
+        for (folder, kustomization) in [
+            (&folder, json!({"namespace": self.name, "resources": files, "patches": [patch]})),
+            (&outer, json!({"resources": ["operator"], "components": [component]})),
+        ] {
+            let file = folder.join("kustomization.yaml");
+            std::fs::write(file, kustomization.to_string()).expect("our own folder");
+        }
 
         plane.kube.namespace(self.name);
-        let objects = documents(&kustomize::build(plane, &folder));
+        let objects = documents(&kustomize::build(plane, &outer));
         for object in objects.iter().filter(|object| object["kind"] != "Deployment") {
             plane.kube.apply(object);
         }

@@ -3,7 +3,9 @@
 //! because settings may change it.
 
 use crate::export::view::{TICKET, alert_name, dashboard};
-use loopwatch_model::finding::{Alert, Area, FINDINGS, FindingCode, FindingInfo, Severity};
+use loopwatch_model::finding::{
+    Alert, Area, FINDINGS, FindingCode, FindingInfo, NO_OBJECTS, Severity,
+};
 
 mod tenants; // the rules for tenants
 
@@ -124,9 +126,12 @@ const RULE: &str = r#"      - alert: <alert>
 const OPEN: &str = "finding:loopwatch_findings:max";
 
 /// Whether an alert is about objects of a kind, not about the operator or loopwatch.
-const OBJECT: &str = "(not (match `^(/(Operator|Controller|Source|Permission|Limit|Namespace)|apiextensions.k8s.io/\
-                      CustomResourceDefinition|admissionregistration.k8s.io/Webhook)$` \
-                      (printf `%s/%s` $labels.group $labels.kind)))";
+fn object() -> String {
+    let others: Vec<String> =
+        NO_OBJECTS.iter().map(|(group, kind)| format!("{group}/{kind}")).collect();
+    let others = others.join("|");
+    format!("(not (match `^({others})$` (printf `%s/%s` $labels.group $labels.kind)))")
+}
 
 /// The findings whose alerts fire with the first sample; [`HEAD`] gives the reasons.
 const PROMPT: &[FindingCode] = &[
@@ -323,7 +328,7 @@ fn rule(
         ("<advice>", by_finding(findings, |info| info.advice.to_owned())),
         ("<details>", by_finding(findings, details)),
         ("<command>", by_finding(findings, command)),
-        ("<object>", OBJECT.to_owned()),
+        ("<object>", object()),
         (
             "d/<dashboard>",
             by_finding(findings, |info| format!("{{{{- \"d/{}\" }}}}", dashboard(info))),

@@ -19,6 +19,10 @@ const MAX_NESTED: usize = 48;
 /// reason says. It counts as `Unknown` with the severity `Info`.
 const IN_PROGRESS: &str = "Progressing";
 
+/// The status that the Prometheus Operator writes while some of the Pods are not ready
+/// (prometheus-operator: pkg/apis/monitoring/v1/types.go). It counts as absent.
+const DEGRADED: &str = "Degraded";
+
 /// The value under a key that ends in `conditions`. The walk's path ends with that key.
 pub(super) struct ConditionsValue<'a, 'w> {
     pub(super) walk: &'a mut Walk<'w>,
@@ -254,6 +258,8 @@ fn fill(condition: &mut Condition, lints: &mut Lints, field: ConditionField, val
                     "Info".clone_into(&mut condition.severity);
                 }
             }
+            // Deliberate and documented, and the reason says more.
+            None if matches!(value, Scalar::Text(DEGRADED)) => {}
             None => lints.add(Lint::ConditionStatus),
         },
         ConditionField::Reason => condition.reason = text(value, MAX_REASON, lints),

@@ -88,12 +88,15 @@ fn run(work: &Work) {
     teams.iter().for_each(|team| plane.kube.namespace(team));
     (work.prepare)(&plane.kube);
 
-    let kubeconfig =
-        plane.kubeconfig_of(&format!("{name}.loopwatch.kubeconfig"), &plane.url, name, name);
     let flags = [format!("--operator={name}/{name}"), "--secrets=metadata".to_owned()];
     let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
-    let sidecar =
-        Sidecar::start(plane, &format!("{name}.loopwatch"), &kubeconfig, &json!({}), &flags);
+    let sidecar = Sidecar::start(
+        plane,
+        &format!("{name}.loopwatch"),
+        &plane.kube.kubeconfig,
+        &json!({}),
+        &flags,
+    );
     let site = Site { work, plane, teams, sidecar };
 
     let (began, mut round) = (Instant::now(), 0);
@@ -241,9 +244,11 @@ fn argo_rollouts() -> Work {
         is_done: |rollout| {
             let status = &rollout["status"];
             status["phase"] == "Healthy"
-                && status["observedGeneration"] == rollout["metadata"]["generation"].to_string()
+                && status["observedGeneration"]
+                    == json!(rollout["metadata"]["generation"].to_string())
         },
-        true_anyway: &[],
+        // Some of its definitions have no status subresource; loopwatch reads them with reader-rights.
+        true_anyway: &["StatusSubresourceMissing"],
     }
 }
 
@@ -270,7 +275,7 @@ fn prometheus_operator() -> Work {
             ]
         },
         is_done: |prometheus| holds(prometheus, "Available") && holds(prometheus, "Reconciled"),
-        true_anyway: &[],
+        true_anyway: &["StatusSubresourceMissing"],
     }
 }
 
@@ -316,6 +321,7 @@ fn kro() -> Work {
         is_done: |site| {
             holds(site, "Ready") && site["status"]["available"] == site["spec"]["replicas"]
         },
-        true_anyway: &[],
+        // Its account may do everything, so loopwatch reads all definitions, too.
+        true_anyway: &["PermissionExcess", "StatusSubresourceMissing"],
     }
 }

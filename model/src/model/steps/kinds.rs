@@ -43,6 +43,7 @@ pub(crate) fn review_kind(world: &mut World, findings: &mut OpenFindings, number
         Visibility::Clear | Visibility::Lost => None,
     });
     let grace = grace.max();
+    let forgets = world.kinds[number as usize].malformed_conditions.forget_old(now);
     let mut detections = kind_detections(world, number);
     let subject = world.kind_subject(number);
 
@@ -52,7 +53,8 @@ pub(crate) fn review_kind(world: &mut World, findings: &mut OpenFindings, number
         }
     }
 
-    let due = detections.iter().map(|detection| detection.due).filter(|due| *due > now).min();
+    let dues = detections.iter().map(|detection| detection.due).filter(|due| *due > now);
+    let due = dues.chain(forgets).min();
     let old = std::mem::replace(&mut world.kinds[number as usize].due, due);
     world.agenda.timers.set(Timer::Kind(number), old, due);
 
@@ -218,12 +220,10 @@ fn objects_in_namespace_of(world: &World, slot: Slot) -> Option<u64> {
     Some(namespaces.get(record.namespace_index as usize)?.objects())
 }
 
-/// Detects that the operator writes malformed conditions.
+/// Detects that the operator writes malformed conditions, now or recently.
 fn malformed(world: &World, number: u16) -> Option<Detection> {
     let kind = &world.kinds[number as usize];
-    if kind.malformed_conditions.malformed.is_empty() {
-        return None;
-    }
+    kind.malformed_conditions.seen?;
 
     Some(Detection::new(world.now, FindingCode::ConditionMalformed, world.now, world.now, || {
         Evidence::new()

@@ -218,11 +218,7 @@ pub(super) fn update_kind(world: &mut World, slot: Slot, failure: Option<Failure
         hot.failure = failure.map(Box::new);
     }
 
-    let malformed_changed = if malformed {
-        kind.malformed_conditions.malformed.insert(slot)
-    } else {
-        kind.malformed_conditions.malformed.remove(&slot)
-    };
+    let malformed_changed = kind.malformed_conditions.set(slot, malformed, world.now);
     if failure_changed
         || malformed_changed
         || kind.failures.take_relief()

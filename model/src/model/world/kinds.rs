@@ -114,6 +114,37 @@ pub(crate) struct MalformedConditions {
     pub(crate) malformed: BTreeSet<Slot>,
     /// The lints of their conditions.
     pub(crate) lints: BTreeSet<String>,
+    /// When an object last began or ceased to have any.
+    pub(crate) seen: Option<Timestamp>,
+}
+
+/// How long an operator counts as one that writes malformed conditions after it last did. Some write them
+/// in each rollout only.
+const MALFORMED_FOR: Span = Span::hours(1);
+
+impl MalformedConditions {
+    /// Notes whether an object has any. Returns whether that has changed.
+    pub(crate) fn set(&mut self, slot: Slot, malformed: bool, now: Timestamp) -> bool {
+        let changed = match malformed {
+            true => self.malformed.insert(slot),
+            false => self.malformed.remove(&slot),
+        };
+        if changed {
+            self.seen = Some(now);
+        }
+        changed
+    }
+
+    /// Forgets those of long ago. Returns when the operator no longer counts as one that writes such
+    /// conditions, if no object has any now.
+    pub(crate) fn forget_old(&mut self, now: Timestamp) -> Option<Timestamp> {
+        if !self.malformed.is_empty() {
+            return None;
+        }
+
+        self.seen = self.seen.filter(|seen| now < seen.after(MALFORMED_FOR));
+        self.seen.map(|seen| seen.after(MALFORMED_FOR))
+    }
 }
 
 /// How long the model remembers findings about the objects of a watch that has ended.
@@ -261,6 +292,8 @@ impl Kind {
         self.unconverged.clear();
         self.failures.rebase(by_ms);
         self.due = self.due.map(|at| at.shifted(by_ms));
+        let seen = &mut self.malformed_conditions.seen;
+        *seen = seen.map(|at| at.shifted(by_ms));
         self.acknowledged.rebase(by_ms);
         self.pace.rebase(by_ms);
         self.workers_busy = self.workers_busy.map(|at| at.shifted(by_ms));

@@ -1,9 +1,10 @@
 //! The parts of queries that all dashboards have in common: which series a query selects, how it
 //! merges replicas, and the labels that it keeps.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use loopwatch_model::finding::{Area, FINDINGS, Severity};
+use loopwatch_model::finding::{Area, FINDINGS, NO_OBJECTS, Severity};
 
 /// The variables that restrict a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,9 +31,14 @@ const LOCAL_PAGE: &str = "http://localhost:9917/";
 /// The selected objects, and the kinds and scopes that they are in.
 const SELECTED: &str = r#"target_namespace=~"$target_namespace|",group=~"$group|",kind=~"$kind""#;
 
-/// The kinds of subjects without a page of their own. The variables for objects do not restrict findings
+/// Selects the kinds of subjects that are no objects. The variables for objects do not restrict findings
 /// about them, because these may explain what is wrong with the selected objects.
-const NO_OBJECTS: &str = r#"group=~"|admissionregistration.k8s.io|apiextensions.k8s.io",kind=~"Operator|Controller|Source|Permission|Limit|Namespace|CustomResourceDefinition|Webhook""#;
+fn no_objects() -> String {
+    let groups: BTreeSet<&str> = NO_OBJECTS.iter().map(|(group, _)| *group).collect();
+    let groups: Vec<&str> = groups.into_iter().collect();
+    let kinds: Vec<&str> = NO_OBJECTS.iter().map(|(_, kind)| *kind).collect();
+    format!("group=~\"{}\",kind=~\"{}\"", groups.join("|"), kinds.join("|"))
+}
 
 /// The series of a metric.
 pub(super) fn series(metric: &str, scope: Scope, matchers: &str) -> String {
@@ -109,7 +115,7 @@ pub(super) fn of_areas(areas: &[Area]) -> String {
 /// operator or loopwatch.
 fn both(metric: &str, matchers: &str) -> String {
     let of = |subjects| series(metric, Scope::Operator, &all(&[subjects, matchers]));
-    format!("{} or {}", of(SELECTED), of(NO_OBJECTS))
+    format!("{} or {}", of(SELECTED), of(&no_objects()))
 }
 
 /// All of these matchers; some may be empty.
@@ -156,7 +162,7 @@ pub(super) fn details(matchers: &str) -> String {
         let series = series(metric, Scope::Operator, &all(&[subjects, matchers]));
         format!(r##"label_replace({series}, "path", "?filter=$1#findings", "finding", "(.*)")"##)
     };
-    let (objects, others) = (with_path(&list(SELECTED)), list(NO_OBJECTS));
+    let (objects, others) = (with_path(&list(SELECTED)), list(&no_objects()));
     let labels = format!("{FINDING}, finalizer, actor, blocker_kind, blocker_name, root, path");
     let details = by("max", &labels, &format!("{others} or on ({OPERATOR}, {FINDING}) {objects}"));
 

@@ -1,6 +1,7 @@
 //! Generated from the files in `docs/runbooks` by `UPDATE=1 cargo test --lib`; do not edit.
 
 super::runbooks![
+    "AdmissionPolicyFailing",
     "ApiErrors",
     "ApiForbidden",
     "Blind",

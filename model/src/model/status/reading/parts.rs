@@ -127,7 +127,7 @@ fn has_false_flag(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
     let is_false =
         |flag: &&str| status.fact(&format!("{parent}.{flag}")) == Some(&FactValue::Flag(false));
     matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
-        && OUTCOMES.iter().any(|flag| is_false(flag))
+        && OUTCOMES.iter().any(is_false)
 }
 
 /// Returns whether the kubelet says, in a copy of the state of a container, why it cannot run:
