@@ -297,7 +297,7 @@ fn condition_malformed() {
         code: "ConditionMalformed",
         threshold: secs(0),
         also: &[],
-        lingers: secs(0),
+        lingers: secs(20), // flap_window
     };
 
     case.make("Widget", "target");
@@ -319,7 +319,8 @@ fn condition_malformed() {
     );
 
     case.operator.cure("ConditionMalformed");
-    let cleared = case.sidecar.expect_cleared(SLACK, "ConditionMalformed", "Widget", "");
+    let within = expected.lingers + SLACK;
+    let cleared = case.sidecar.expect_cleared(within, "ConditionMalformed", "Widget", "");
     case.conclude(&expected, "Widget", "", detected, cleared, &|_| false);
 }
 

@@ -421,7 +421,7 @@ findings! {
         title: "with malformed conditions",
         near_miss: "Unusual but readable forms, such as conditions in a map keyed by type, or boolean statuses.",
         evidence: ["lints", "objects", "examples"],
-        settings: [],
+        settings: ["flap_window"],
         explained_by: [],
         advice: "Report this to the operator's maintainers: each condition needs a type, a status of True, False or Unknown, and a valid transition time.",
         command: "kubectl get {resource} -A -o json",

@@ -64,6 +64,9 @@ const PAUSE: Duration = Duration::from_secs(20);
 /// The time that an operator may need for a change, here and in loopwatch's defaults.
 const IN_TIME: Duration = Duration::from_secs(300);
 
+/// The time between two changes of a user, longer than an object must stay converged.
+const BETWEEN: Duration = Duration::from_secs(12);
+
 /// The time within which loopwatch must agree with a status.
 const AGREED_WITHIN: Duration = Duration::from_secs(30);
 
@@ -181,6 +184,8 @@ impl Site<'_> {
                 }
             });
         }
+
+        pause(BETWEEN);
     }
 
     fn delete(&self, name: &str) {

@@ -43,7 +43,8 @@ pub(crate) fn review_kind(world: &mut World, findings: &mut OpenFindings, number
         Visibility::Clear | Visibility::Lost => None,
     });
     let grace = grace.max();
-    let forgets = world.kinds[number as usize].malformed_conditions.forget_old(now);
+    let window = world.settings.flap_window;
+    let forgets = world.kinds[number as usize].malformed_conditions.forget_old(now, window);
     let mut detections = kind_detections(world, number);
     let subject = world.kind_subject(number);
 

@@ -118,10 +118,6 @@ pub(crate) struct MalformedConditions {
     pub(crate) seen: Option<Timestamp>,
 }
 
-/// How long an operator counts as one that writes malformed conditions after it last did. Some write them
-/// in each rollout only.
-const MALFORMED_FOR: Span = Span::hours(1);
-
 impl MalformedConditions {
     /// Notes whether an object has any. Returns whether that has changed.
     pub(crate) fn set(&mut self, slot: Slot, malformed: bool, now: Timestamp) -> bool {
@@ -135,15 +131,15 @@ impl MalformedConditions {
         changed
     }
 
-    /// Forgets those of long ago. Returns when the operator no longer counts as one that writes such
-    /// conditions, if no object has any now.
-    pub(crate) fn forget_old(&mut self, now: Timestamp) -> Option<Timestamp> {
+    /// Forgets those of longer ago than `window`: some operators write them in each rollout only. Returns when
+    /// the operator no longer counts as one that writes such conditions, if no object has any now.
+    pub(crate) fn forget_old(&mut self, now: Timestamp, window: Span) -> Option<Timestamp> {
         if !self.malformed.is_empty() {
             return None;
         }
 
-        self.seen = self.seen.filter(|seen| now < seen.after(MALFORMED_FOR));
-        self.seen.map(|seen| seen.after(MALFORMED_FOR))
+        self.seen = self.seen.filter(|seen| now < seen.after(window));
+        self.seen.map(|seen| seen.after(window))
     }
 }
 

@@ -227,7 +227,7 @@ fn malformed_conditions_open_one_finding_per_kind() {
     // The operator writes them in each rollout only.
     lab.advance(Span::hours(2));
     lab.apply(&widget);
-    lab.advance(Span::mins(59));
+    lab.advance(Span::mins(29));
     assert_eq!(lab.findings(), ["ConditionMalformed Widget (all)"]);
     lab.advance(Span::mins(1));
     lab.assert_no_findings();
