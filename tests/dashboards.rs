@@ -534,7 +534,7 @@ fn every_line_has_an_axis_with_a_label_and_says_of_which_operator_it_is() {
 #[test]
 fn a_word_has_the_same_colour_in_all_dashboards() {
     const COLOURS: [&str; 8] =
-        ["green", "blue", "orange", "red", "purple", "#6b7685", "#3f8f8a", "text"];
+        ["green", "blue", "orange", "red", "purple", "#6b7685", "#2f7a75", "text"];
 
     let mut known: BTreeMap<String, String> = BTreeMap::new();
     for name in DASHBOARDS {

@@ -810,7 +810,7 @@ findings! {
         meaning: "The operator needs more than half of the time that the API server allows for the answer of an admission webhook.",
         title: "answering slowly",
         near_miss: "A single slow call, for example the first one after a start.",
-        evidence: ["mean", "timeout", "calls", "window", "service", "configuration"],
+        evidence: ["mean", "timeout", "calls", "window", "longest_wait", "service", "configuration"],
         settings: [],
         explained_by: [Operator(CpuThrottled)],
         advice: "Find out why the webhook is slow: it may read from the API server in each call, or wait for another service or for CPU time. Each write of a covered object waits for the answer, and fails if the webhook exceeds the timeout.",

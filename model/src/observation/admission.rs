@@ -124,6 +124,9 @@ pub const MAX_WEBHOOKS: usize = 2_000;
 /// The maximum number of rules of a webhook, and of groups and resources of a rule.
 pub const MAX_RULES: usize = 64;
 
+/// The timeout of a webhook that names none.
+const DEFAULT_TIMEOUT: Span = Span::secs(10);
+
 impl WebhookKind {
     /// All kinds.
     pub const ALL: [Self; 2] = [Self::Validating, Self::Mutating];
@@ -150,6 +153,20 @@ impl WebhookRule {
     #[must_use]
     pub fn covers_pods(&self) -> bool {
         !self.cluster_scoped && self.covers("", "pods")
+    }
+}
+
+impl WebhookView {
+    /// Returns how long the API server waits for an answer, also if the configuration does not say so.
+    #[must_use]
+    pub fn timeout_or_default(&self) -> Span {
+        if self.timeout > Span::ZERO { self.timeout } else { DEFAULT_TIMEOUT }
+    }
+
+    /// Returns whether it covers a resource of a group.
+    #[must_use]
+    pub fn covers(&self, group: &str, resource: &str) -> bool {
+        self.rules.iter().any(|rule| rule.covers(group, resource))
     }
 }
 

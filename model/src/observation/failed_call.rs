@@ -71,7 +71,13 @@ const CONVERSION: &str = "conversion webhook for ";
 /// The words before the name of a policy, and whether it is mutating. Only a validating policy can refuse a
 /// request without a failure.
 const POLICIES: [(&str, bool); 3] =
-    [("ValidatingAdmissionPolicy '", false), (" policy '", true), (" policy \"", true)];
+    [("ValidatingAdmissionPolicy '", false), (": policy '", true), (": policy \"", true)];
+
+/// What the API server says about an expression that it cannot evaluate, around the expression.
+const EXPRESSION: (&str, &str) = ("xpression '", "' resulted in error: ");
+
+/// The words before the reason why a policy or a binding cannot be used.
+const CONFIGURATION: [&str; 2] = ["failed to configure policy: ", "failed to configure binding: "];
 
 /// The words between the names of a policy and of its binding.
 const BINDING: &str = " with binding '";
@@ -86,9 +92,7 @@ const ANSWERED: &str = "denied the request";
 const MAX_NAME: usize = 253;
 
 /// The words of Go and of the API server, in lower case, by cause. The first that occurs decides.
-const CAUSES: [(CallFailure, &[&str]); 6] = [
-    (CallFailure::Expression, &["' resulted in error"]),
-    (CallFailure::Configuration, &["failed to configure "]),
+const CAUSES: [(CallFailure, &[&str]); 4] = [
     (CallFailure::Certificate, &["x509:", "tls:"]),
     (CallFailure::NoEndpoints, &["no endpoints available", "not found"]),
     (CallFailure::Timeout, &["deadline exceeded", "timeout exceeded", "i/o timeout", "timed out"]),
@@ -145,16 +149,18 @@ impl FailedCall {
         let (before, after, mutating) = found?;
         let (name, rest) = after.split_at(after.find(is_quote)?);
         let rest = &rest[1..];
-        let rest = match rest.strip_prefix(BINDING) {
-            Some(rest) => &rest[rest.find(is_quote)? + 1..],
-            None => rest,
+        let (is_bound, rest) = match rest.strip_prefix(BINDING) {
+            Some(rest) => (true, &rest[rest.find(is_quote)? + 1..]),
+            None => (false, rest),
         };
-        let reason = rest.strip_prefix(DENIED)?;
-        let call = Self::of(Consulted::Policy { mutating, name: name.to_owned() }, reason);
-        let is_failure =
-            mutating || matches!(call.cause, CallFailure::Expression | CallFailure::Configuration);
+        let cause = CallFailure::of_policy(rest.strip_prefix(DENIED)?);
+        if before.contains(ANSWERED) || !is_domain(name) {
+            return None;
+        }
 
-        (is_failure && !before.contains(ANSWERED) && is_domain(name)).then_some(call)
+        let cause = cause.or((mutating && is_bound).then_some(CallFailure::Other))?;
+        let consulted = Consulted::Policy { mutating, name: name.to_owned() };
+        Some(Self { consulted, service: String::new(), cause })
     }
 
     fn of(consulted: Consulted, rest: &str) -> Self {
@@ -169,6 +175,19 @@ impl CallFailure {
         let text = text.to_ascii_lowercase();
         let occurs = |words: &[&str]| words.iter().any(|word| text.contains(word));
         CAUSES.into_iter().find(|(_, words)| occurs(words)).map_or(Self::Other, |(cause, _)| cause)
+    }
+
+    /// Returns why a policy could not be evaluated; `None` if it was. The message of a denial may hold any words
+    /// later on.
+    fn of_policy(reason: &str) -> Option<Self> {
+        let (begin, end) = EXPRESSION;
+        let first = reason.trim_start_matches('['); // of several errors
+        if CONFIGURATION.iter().any(|words| first.starts_with(words)) {
+            return Some(Self::Configuration);
+        }
+
+        let is_expression = first.find(begin).is_some_and(|at| at <= "messageE".len());
+        (is_expression && first.contains(end)).then_some(Self::Expression)
     }
 
     /// Returns the cause in words.
@@ -281,10 +300,19 @@ mod tests {
         assert_eq!(read(unbound), of(false, CallFailure::Configuration));
         let mutating = r#"policy 'limits.example.io' with binding 'all' denied request: expression 'x' resulted in error: y"#;
         assert_eq!(read(&format!("{forbidden}{mutating}")), of(true, CallFailure::Expression));
-        let mutating = r#"policy "limits.example.io" denied request: anything"#;
+        let mutating = "policy 'limits.example.io' with binding 'all' denied request: anything";
         assert_eq!(read(&format!("{forbidden}{mutating}")), of(true, CallFailure::Other));
+        let long = format!("expression '{}' resulted in error: no such key", "a && ".repeat(500));
+        let text = format!("{forbidden}{validating}{long}");
+        assert_eq!(read(&text), of(false, CallFailure::Expression));
 
-        for denial in ["failed expression: object.spec.size < 5", "too large", ""] {
+        for denial in [
+            "failed expression: object.spec.size < 5",
+            "too large",
+            "name 'foo' resulted in error: it is not allowed",
+            "you failed to configure policy: x",
+            "",
+        ] {
             assert_eq!(FailedCall::read(&format!("{forbidden}{validating}{denial}")), None);
         }
     }
@@ -317,6 +345,8 @@ mod tests {
             "ValidatingAdmissionPolicy 'limits' with binding 'all",
             "ValidatingAdmissionPolicy 'Limits' denied request: failed to configure policy: x",
             "the policy 'limits' was added",
+            "x: security policy 'limits' denied request: y",
+            r#"x: policy "limits" denied request: y"#,
             r#"admission webhook "v.io" denied the request: x policy 'limits' denied request: y"#,
         ] {
             assert_eq!(FailedCall::read(text), None, "{text}");

@@ -32,7 +32,8 @@ end. It counts the alerts that begin, once through the [rules](../alerts/finding
 
 - A finding that [another one explains](findings.md) raises no alert. A finding about the operator or a controller gets the severity
   of the findings that it explains, so that its alert pages instead, unless the [settings](tuning.md) set its severity.
-- An alert begins at least 15 s after its finding, because a finding that explains it may open a moment later. An alert that has begun
+- An alert begins at least 15 s after its finding, because a finding that explains it may open a moment later. Those about `OperatorDown`, `RestartLoop`,
+  `StartupOutOfMemory` and `ReconcilePanicking` need no such wait. An alert that has begun
   lasts until its finding closes, even if another one explains it by then.
 - When a finding that explained others closes, the operator has its `deadline` to catch up before the others alert.
 - A cause that stops all work explains every object that begins to wait while it lasts, even after days: its alert still fires. Other causes explain only
@@ -240,7 +241,7 @@ const OF_SCENARIOS: &str = "
 ### Recorded incidents
 The [recordings](../tests/scenarios/) of real runs have thresholds of seconds and faults that end quickly, so most of their findings are
 too short for an alert. This table therefore counts as if each alert began with its finding, even if a finding that explains it opens a moment
-later. An incident is one object, kind or operator with alerts. The columns for pages and tickets show the largest number for one
+later, and by its first severity, even if that rises. An incident is one object, kind or operator with alerts. The columns for pages and tickets show the largest number for one
 incident.
 
 | recording | incidents | pages | tickets | incidents with more than one alert |

@@ -54,13 +54,13 @@ pub(super) struct ObjectQuery {
 }
 
 /// Query parameters of `/api/v1/explain`. Without `namespace`, the name must be unique.
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct ExplainQuery {
-    group: String,
-    kind: String,
-    namespace: String,
-    name: String,
+    pub(super) group: String,
+    pub(super) kind: String,
+    pub(super) namespace: String,
+    pub(super) name: String,
 }
 
 /// One page of a sorted list.

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, RawQuery, State};
 use axum::http::{StatusCode, header};
-use axum::response::{Html, IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Redirect, Response};
+use loopwatch_model::finding::Subject;
+use loopwatch_model::snapshot::Snapshot;
 use serde::Deserialize;
 
 use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
@@ -41,14 +43,38 @@ pub(super) async fn object(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<ExplainQuery>, QueryRejection>,
 ) -> Response {
-    let explanation = match api::explained(&exporter, query).await {
+    let asked = query.as_ref().ok().map(|Query(asked)| asked.clone());
+    let explained = api::explained(&exporter, query).await;
+    let snapshot = exporter.view.snapshot();
+    let explanation = match explained {
         Ok(explanation) => explanation,
+        Err((StatusCode::NOT_FOUND, problem)) => {
+            return match asked.and_then(|asked| finding_about(&snapshot, &asked)) {
+                Some(list) => Redirect::to(&list).into_response(),
+                None => problem_page(&exporter, StatusCode::NOT_FOUND, &problem),
+            };
+        }
         Err((status, problem)) => return problem_page(&exporter, status, &problem),
     };
-    let snapshot = exporter.view.snapshot();
     let trace_id = exporter.trace_id(&explanation);
 
     html(StatusCode::OK, page::render_object(&snapshot, &explanation, &trace_id, &exporter.input()))
+}
+
+/// Returns the path of the list with the first finding about an object. A finding may outlast its object, which
+/// the garbage collector may delete within seconds.
+fn finding_about(snapshot: &Snapshot, asked: &ExplainQuery) -> Option<String> {
+    let finding = snapshot.findings.iter().find(|finding| {
+        let subject = &finding.subject;
+        let ExplainQuery { group, kind, namespace, name } = asked;
+        matches!(subject, Subject::Object { .. })
+            && (group.is_empty() || group == view::group_parameter(subject.group()))
+            && (kind.as_str(), namespace.as_str(), name.as_str())
+                == (subject.kind(), subject.namespace(), subject.name())
+    })?;
+
+    let words = [finding.code.name(), asked.namespace.as_str(), asked.name.as_str()].join(" ");
+    Some(format!("./?filter={}#findings", view::encoded(&words)))
 }
 
 pub(super) async fn objects(

@@ -3,7 +3,6 @@
 
 use form_urlencoded::byte_serialize;
 use loopwatch_model::cascade::Node;
-use loopwatch_model::finding::NO_OBJECTS;
 use loopwatch_model::observation::with_group;
 use loopwatch_model::snapshot::{DeletionRow, ExplainedObject, ObjectRow};
 
@@ -49,7 +48,10 @@ impl ObjectName<'_> {
     /// Whether loopwatch may have a page for the object. It follows namespaces and definitions by
     /// themselves, not as objects of the operator.
     pub(crate) fn may_have_page(&self) -> bool {
-        !NO_OBJECTS.contains(&(self.group, self.kind))
+        !matches!(
+            (self.group, self.kind),
+            ("", "Namespace") | ("apiextensions.k8s.io", "CustomResourceDefinition")
+        )
     }
 
     /// The path of the object's page: `object?group=…&kind=…&namespace=…&name=…`.

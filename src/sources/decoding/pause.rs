@@ -82,26 +82,26 @@ pub(super) fn field_pauses(parent: Option<&str>, key: &str, value: SwitchValue<'
 /// Whether a map in the spec, such as `clusterOperation`, `updateStrategy` or `job`, holds switches
 /// for the whole object.
 pub(super) fn holds_switches(parent: &str) -> bool {
-    words::has_word(parent, |word| {
-        matches!(
-            word,
-            "operation"
-                | "operations"
-                | "strategy"
-                | "rollout"
-                | "update"
-                | "hibernation"
-                | "suspend"
-                | "suspension"
-                | "pause"
-                | "reconciliation"
-                | "reconcile"
-                | "lifecycle"
-                | "job"
-                | "schedule"
-                | "control"
-        )
-    })
+    parent == "suspendAction"
+        || words::has_word(parent, |word| {
+            matches!(
+                word,
+                "operation"
+                    | "operations"
+                    | "strategy"
+                    | "rollout"
+                    | "update"
+                    | "hibernation"
+                    | "suspension"
+                    | "pause"
+                    | "reconciliation"
+                    | "reconcile"
+                    | "lifecycle"
+                    | "job"
+                    | "schedule"
+                    | "control"
+            )
+        })
 }
 
 /// Whether a desired state pauses: `job.state: suspended`, `stopPolicy: Hold`, `status:

@@ -31,9 +31,6 @@ const ENOUGH_CALLS: u64 = 3;
 /// The part of its timeout that a webhook may use on average. An open finding closes at half of it.
 const OF_TIMEOUT: f64 = 0.5;
 
-/// The timeout of a webhook that names none.
-const DEFAULT_TIMEOUT: Span = Span::secs(10);
-
 /// Returns the problems of all webhooks that cover the operator's kinds or Pods. The same problem of
 /// several configurations is one. `open` has the findings that are open.
 pub(super) fn detections(
@@ -47,7 +44,7 @@ pub(super) fn detections(
     for registration in registrations.covering(world) {
         let subject = Subject::Webhook { name: registration.view.name.clone() };
         let is_slow = open.contains(&(FindingCode::WebhookSlow, subject.clone()));
-        let slow = slow(world, operator, latencies, &registration.view, is_slow)
+        let slow = slow(world, operator, (registrations, latencies), &registration.view, is_slow)
             .filter(|_| !registrations.is_path_of_others(&registration.view));
         let certificate = certificate_of_webhook(world, registration);
         let deadlock = deadlock(world, operator, &registration.view);
@@ -138,26 +135,28 @@ fn deadlock(world: &World, operator: &Operator, view: &WebhookView) -> Option<De
 fn slow(
     world: &World,
     operator: &Operator,
-    latencies: &Latencies,
+    (registrations, latencies): (&Registrations, &Latencies),
     view: &WebhookView,
     is_open: bool,
 ) -> Option<Detection> {
     let (namespace, _) = view.service.split_once('/')?;
     let is_own = operator.view.as_ref().is_some_and(|own| own.namespace == namespace);
     let calls = latencies.recent(&view.path);
-    let timeout = if view.timeout > Span::ZERO { view.timeout } else { DEFAULT_TIMEOUT };
+    let timeout = view.timeout_or_default();
     let part = if is_open { OF_TIMEOUT / 2.0 } else { OF_TIMEOUT };
     let needed = if is_open { 1 } else { ENOUGH_CALLS };
     if !is_own || calls.count < needed || calls.mean() < timeout.seconds() * part {
         return None;
     }
 
+    let longest_wait = registrations.longest_wait(world, view).filter(|wait| *wait > timeout);
     let evidence = || {
         Evidence::new()
             .with("mean", Value::Span(Span::of_seconds(calls.mean())))
             .with("timeout", Value::Span(timeout))
             .with("calls", Value::count(calls.count))
             .with("window", Value::Span(WINDOW))
+            .with_some("longest_wait", longest_wait.map(Value::Span))
             .text("service", view.service.as_str())
             .text("configuration", view.configuration.as_str())
     };

@@ -11,7 +11,7 @@ use crate::observation::{
     CallFailure, Consulted, ConversionView, DefinitionView, EndpointsView, FailedCall,
     MAX_WEBHOOKS, WebhookKind, WebhookRule, WebhookView,
 };
-use crate::time::Timestamp;
+use crate::time::{Span, Timestamp};
 
 /// The registered webhooks.
 #[derive(Debug, Default)]
@@ -165,6 +165,24 @@ impl Registrations {
                 kind: kind.kind.to_string(),
             })
             .collect()
+    }
+
+    /// Returns how long the API server waits at most for the answers of all webhooks of the operator that cover
+    /// the same kind as this one, for the kind where that takes longest. It calls mutating webhooks one after
+    /// another, and validating ones at the same time (Kubernetes: "Dynamic Admission Control").
+    pub(super) fn longest_wait(&self, world: &World, view: &WebhookView) -> Option<Span> {
+        let kinds = world.kinds.iter().map(|kind| (&*kind.group, &*kind.resource));
+        let covered = kinds.filter(|(group, resource)| view.covers(group, resource));
+        let wait = |(group, resource): (&str, &str)| {
+            let timeouts = |kind: WebhookKind| {
+                let all = self.webhooks.get(&kind).into_iter().flatten();
+                let covering = all.filter(move |it| it.view.covers(group, resource));
+                covering.map(|it| it.view.timeout_or_default().0)
+            };
+            let validating = timeouts(WebhookKind::Validating).max().unwrap_or_default();
+            Span(timeouts(WebhookKind::Mutating).fold(validating, i64::saturating_add))
+        };
+        covered.map(wait).max()
     }
 
     /// Moves all instants of loopwatch's own clock by `by_ms` milliseconds.

@@ -253,6 +253,19 @@ pub(crate) fn is_bad(condition: &Condition) -> bool {
     }
 }
 
+/// Returns since when a condition that sums up the whole object, such as `Ready`, has not been true; the
+/// earliest time, if there are several.
+pub(crate) fn unmet_since(object: &ObjectView) -> Option<Timestamp> {
+    use polarity::Polarity::Summary;
+
+    let unmet = object.conditions.iter().filter(|condition| {
+        condition.at.is_empty()
+            && condition.status != ConditionStatus::True
+            && matches!(polarity::Polarity::of(&condition.r#type), Summary(_))
+    });
+    unmet.filter_map(|condition| condition.changed).min()
+}
+
 /// Returns the phase of an object; empty if it has none.
 pub(crate) fn phase(object: &ObjectView) -> &str {
     phases::own_phase(object)
@@ -373,8 +386,8 @@ pub fn read(group: &str, kind: &str, object: &ObjectView) -> Reading {
     };
     let said = match signal {
         Some(Signal { verdict, reason, text }) => reading(verdict, reason, text),
-        // That the operator has seen a run says nothing about its end.
-        None if acknowledged == Acknowledged::Yes && !runs => {
+        // That the operator has seen a run says nothing about its end, if conditions will say that.
+        None if acknowledged == Acknowledged::Yes && (!runs || object.conditions.is_empty()) => {
             reading(Verdict::Converged, Reason::Acknowledged, String::new())
         }
         None => reading(Verdict::Unknown, Reason::NothingToJudge, String::new()),

@@ -375,6 +375,25 @@ fn a_condition_that_was_false_all_along_does_not_date_a_regression() {
 }
 
 #[test]
+fn an_object_that_was_never_ready_has_not_regressed_with_its_last_attempt() {
+    let mut lab = Lab::unsynced(unlearned());
+    let (old, first, last) =
+        (lab.ago(Span::hours(500)), lab.ago(Span::hours(500)), lab.ago(Span::hours(2)));
+    let mut widget = Widget::new("web", old);
+    widget
+        .observe()
+        .condition("Ready", False, "DoesNotExist")
+        .condition("Issuing", False, "Failed");
+    let mut view = lab.view(&widget);
+    view.conditions[0].changed = Some(first);
+    view.conditions[1].changed = Some(last);
+    lab.list_views(vec![view]);
+    lab.advance(Span::mins(1));
+
+    assert!(!lab.has("Regressed"), "{:?}", lab.findings());
+}
+
+#[test]
 fn start_times_of_an_earlier_run_are_forgotten_although_a_kind_is_forbidden() {
     let mut first = Lab::new();
     let mut w = first.converged("web");

@@ -608,3 +608,30 @@ fn webhooks_beyond_the_limit_are_counted() {
     list(&mut lab, vec![view; 2_001]);
     assert!(lab.has("LimitReached"), "{:?}", lab.findings());
 }
+
+#[test]
+fn timeouts_of_mutating_webhooks_add_up() {
+    let (mut lab, _) = operator();
+    let view = webhook(&lab);
+    let another = |name: &str, timeout: Span| WebhookView {
+        name: name.to_owned(),
+        path: format!("/{name}"),
+        timeout,
+        ..view.clone()
+    };
+    let mut elsewhere = another("elsewhere", Span::secs(30));
+    elsewhere.rules[0].resources = vec!["gadgets".to_owned()];
+    list(&mut lab, vec![view.clone(), another("quick", Span::secs(2))]);
+    let kind = WebhookKind::Mutating;
+    let webhooks = vec![another("one", Span::secs(15)), another("two", Span::ZERO), elsewhere];
+    lab.observe(Observation::WebhooksListed { kind, webhooks });
+
+    calls(&mut lab, INSTANCE, 10, 1.0);
+    lab.advance(Span::secs(15));
+    calls(&mut lab, INSTANCE, 20, 81.0);
+    assert_eq!(lab.findings(), [SLOW]);
+
+    // The longest validating one, 15 s, and 10 s by default.
+    let evidence = evidence(&lab, "WebhookSlow");
+    assert!(evidence.contains(&"longest_wait 35s".to_owned()), "{evidence:?}");
+}

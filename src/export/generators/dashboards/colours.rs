@@ -78,7 +78,7 @@ impl Meaning {
             Self::Bad => "red",
             Self::Leave => "purple",
             Self::Still => "#6b7685",
-            Self::Done => "#3f8f8a",
+            Self::Done => "#2f7a75",
         }
     }
 }

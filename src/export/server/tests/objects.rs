@@ -318,6 +318,22 @@ async fn each_object_has_a_page_of_its_own() {
 }
 
 #[tokio::test]
+async fn a_finding_that_outlasts_its_object_is_listed_instead_of_a_page_of_the_object() {
+    let mut snapshot = sample();
+    snapshot.snapshot.findings[0].subject = Subject::Object {
+        group: String::new(),
+        kind: "ConfigMap".to_owned(),
+        namespace: "team-a".to_owned(),
+        name: "collected".to_owned(),
+    };
+    let exporter = exporter(snapshot, ExportOptions::default());
+
+    let query = "group=core&kind=ConfigMap&namespace=team-a&name=";
+    assert_eq!(get(&exporter, &format!("/object?{query}collected")).await.0, 303);
+    assert_eq!(get(&exporter, &format!("/object?{query}other")).await.0, 404);
+}
+
+#[tokio::test]
 async fn a_link_fills_in_the_filter_of_the_overview() {
     let exporter = exporter(sample(), ExportOptions::default());
     let (_, body) =

@@ -85,6 +85,10 @@ impl ObjectContext<'_> {
 
         let lost = lost.filter(|_| !reading::runs_to_completion(&self.kind.group, &self.kind.kind));
 
+        // `Ready=False` since the deadline, or before: another condition has changed since.
+        let unmet = reading::unmet_since(update.view);
+        let lost = lost.filter(|_| unmet.is_none_or(|unmet| unmet > in_time));
+
         // If all its conditions changed after a later spec change, it had recovered and now rolls
         // out that change.
         let rolls_out = update.verdict == Verdict::Progressing && update.all_lost_at >= written;

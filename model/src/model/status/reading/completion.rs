@@ -31,7 +31,6 @@ const RUN_KINDS: &[&str] = &[
     "export",
     "import",
     "job",
-    "maintenance",
     "migration",
     "operation",
     "restore",
@@ -48,7 +47,7 @@ const RUN_KINDS: &[&str] = &[
 const GROUPS_OF_RUNS: &[&str] = &["session", "set"];
 
 /// Words of kinds whose objects only start runs, or run without an end.
-const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "session", "streaming", "watch"];
+const NOT_RUN_KINDS: &[&str] = &["cron", "scheduled", "service", "session", "streaming", "watch"];
 
 /// Returns whether the words of a kind say that its objects run to completion: `PipelineRun`,
 /// `SchemaMigration`.
@@ -60,6 +59,13 @@ pub(super) fn is_run_kind(kind: &str) -> bool {
     }
 
     RUN_KINDS.contains(&words.last()) && !NOT_RUN_KINDS.iter().any(|word| words.has(word))
+}
+
+/// Returns whether the name of a condition names the run as a whole: `BackupCompleted`, `UpgradeCompleted`.
+pub(super) fn names_run(r#type: &str, kind: &str) -> bool {
+    let kind = Words::of(kind);
+    let names = |word: &str| RUN_KINDS.contains(&word) || kind.has(word);
+    Words::of(r#type).iter().any(names)
 }
 
 /// Reads a flag that says that the work is not done yet, such as `completed: false`.

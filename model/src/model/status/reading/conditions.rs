@@ -112,7 +112,9 @@ pub(super) fn agree_with_phase(object: &ObjectView) -> bool {
             && !is_outdated(object, condition)
             && match Polarity::of(&condition.r#type) {
                 Polarity::Part => {
-                    condition.status == False && !reasons::has_not_occurred(&condition.reason)
+                    condition.status == False
+                        && !reasons::has_not_occurred(&condition.reason)
+                        && sense(&condition.reason) != Some(Sense::Paused)
                 }
                 Polarity::Fault => condition.status == True,
                 _ => false,

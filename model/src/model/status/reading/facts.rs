@@ -146,13 +146,18 @@ impl<'a> StatusFact<'a> {
 
     /// Returns whether the key is `currentStateSummary` or the like.
     fn key_is_state_summary(&self) -> bool {
-        self.key.last() == "summary" && self.key.get(self.key.len().saturating_sub(2)) == "state"
+        let is_word = |text: &str| !text.contains(' ');
+        self.key.get(0) == "current"
+            && self.key.get(1) == "state"
+            && self.key.last() == "summary"
+            && matches!(self.value, FactValue::Text(text) if is_word(text))
     }
 
     /// Returns whether this is about the past: `workflowHistory.completed[0].phase`.
     fn is_history(&self) -> bool {
+        // The first entry of a plain `history` may be the present.
         let mut parents = self.path.split('.').skip(1).take(self.depth - 1);
-        parents.any(|parent| parent.to_ascii_lowercase().contains("history"))
+        self.depth > 2 && parents.any(|parent| parent.to_ascii_lowercase().contains("history"))
     }
 
     /// Returns whether this is a flag of a part, such as `shards[2].ready`.
@@ -244,12 +249,17 @@ impl<'a> StatusFact<'a> {
 
     /// Returns whether this is a flag for work in progress: `isRollingUpdate`.
     pub(super) fn is_flag_of_work(&self) -> bool {
-        self.depth == 1 && self.key.get(0) == "is" && self.key.iter().any(senses::is_work)
+        self.depth == 1
+            && self.key.get(0) == "is"
+            && self.key.iter().any(|word| word.ends_with("ing") && senses::is_work(word))
     }
 
-    /// Returns whether this is a flag for a step of the operator's work: `promOpRulesGenerated`.
+    /// Returns whether this is a flag for a step of the operator's work: `promOpRulesGenerated`. Others, such as
+    /// `passwordGenerated`, may stay false for good.
     pub(super) fn is_flag_of_step(&self) -> bool {
-        self.depth == 1 && self.key.len() > 1 && matches!(self.key.last(), "generated" | "synced")
+        self.depth == 1
+            && self.key.has("rules")
+            && matches!(self.key.last(), "generated" | "synced")
     }
 
     /// Returns whether this says whether a run has ended: `completed`.

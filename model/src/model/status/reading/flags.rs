@@ -98,7 +98,7 @@ pub(super) fn present_error(status: &Status<'_>) -> Option<Signal> {
 }
 
 /// Returns whether an error text says that there is no error.
-fn is_no_error(text: &str) -> bool {
+pub(super) fn is_no_error(text: &str) -> bool {
     let none = ["", "none", "null", "nil", "ok", "no error", "no errors"];
     none.iter().any(|word| text.trim().eq_ignore_ascii_case(word))
 }

@@ -8,7 +8,7 @@ use crate::model::status::reading::profiles::Profile;
 use crate::model::status::reading::senses::Sense;
 use crate::model::status::reading::signals::{Signal, worst};
 use crate::model::status::reading::words::Words;
-use crate::model::status::reading::{Reason, Verdict, counts, phases};
+use crate::model::status::reading::{Reason, Verdict, counts, flags, phases};
 use crate::observation::FactValue;
 
 /// Words, in the singular, for parts that an object needs in order to be complete.
@@ -87,7 +87,8 @@ pub(super) fn read(status: &Status<'_>, profile: &Profile, runs: bool) -> Option
                 return Some(Signal::new(Verdict::Progressing, Reason::FlagFalse, text));
             }
 
-            if fact.key.len() == 1 && fact.key.get(0) == "error" && has_false_flag(status, fact) {
+            let is_error = fact.key.len() == 1 && fact.key.get(0) == "error";
+            if is_error && status.conditions.is_empty() && has_false_flag(status, fact) {
                 return Some(Signal::new(Verdict::Failed, Reason::ErrorText, fact.path));
             }
 
@@ -126,7 +127,7 @@ fn has_false_flag(status: &Status<'_>, fact: &StatusFact<'_>) -> bool {
     let Some((parent, _)) = fact.path.rsplit_once('.') else { return false };
     let is_false =
         |flag: &&str| status.fact(&format!("{parent}.{flag}")) == Some(&FactValue::Flag(false));
-    matches!(fact.value, FactValue::Text(text) if !text.trim().is_empty())
+    matches!(fact.value, FactValue::Text(text) if !flags::is_no_error(text))
         && OUTCOMES.iter().any(is_false)
 }
 
@@ -221,7 +222,8 @@ fn is_in_status_of_part(fact: &StatusFact<'_>) -> bool {
 fn is_in_activity(fact: &StatusFact<'_>) -> bool {
     let words = Words::of(fact.path.split('.').nth(1).unwrap_or_default());
     let names_activity = (words.len() == 1 && words.sense() == Some(Sense::InProgress))
-        || (words.len() > 1 && words.last() == "change"); // `replicasChange.state`
+        // `replicasChange.state`
+        || (words.len() > 1 && words.last() == "change" && !RECORDS.contains(&words.get(0)));
     fact.depth == 2 && !fact.listed && names_activity
 }
 

@@ -59,7 +59,6 @@ const NEUTRAL: &[&str] = &[
     "active",
     "upgradeable",
     "admitted",
-    "archived",
     "cordoned",
     "drifted",
     "warning",
@@ -149,6 +148,10 @@ impl Polarity {
                 return Self::Step;
             }
 
+            if words.get(0) == "built" {
+                return Self::Part; // a later build may fail beside `Ready`
+            }
+
             if words.get(0) == "ignored" {
                 return Self::Paused; // the object is meant for another operator or another cloud
             }
@@ -157,10 +160,6 @@ impl Polarity {
                 // For example an Ansible run, an import, or a Pod of an object that should be idle.
                 return Self::InProgress;
             }
-        }
-
-        if words.len() == 3 && words.get(0) == "up" && words.last() == "date" {
-            return Self::Summary(SUMMARY_TYPES.len() as u8); // `UpToDate`, like `Updated`
         }
 
         if words.get(0) == "ready" && words.get(1) == "to" {

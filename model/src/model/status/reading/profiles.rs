@@ -161,9 +161,18 @@ const NGINX: Profile = Profile { phases: &[("Warning", Sense::Good)], ..ORDINARY
 /// docs/spec/v1/helmrepositories.md, "Helm OCI repository").
 const HELM_REPOSITORY: Profile = Profile { inert: Some(("spec.type", "oci")), ..ORDINARY };
 
+/// A person activates the revision (crossplane/crossplane: apis/pkg/v1/conditions.go).
+const PACKAGE: Profile =
+    Profile { rests: &[("Installed", "InactivePackageRevision", Verdict::Suspended)], ..ORDINARY };
+
 /// A stage without freight waits until somebody promotes some (akuity/kargo:
 /// pkg/controller/stages).
 const STAGE: Profile = Profile { rests: &[("Ready", "NoFreight", Verdict::Suspended)], ..ORDINARY };
+
+/// A node is being drained while the object is `Running` (medik8s/node-maintenance-operator:
+/// api/v1beta1/nodemaintenance_types.go).
+const NODE_MAINTENANCE: Profile =
+    Profile { runs_to_completion: true, phases: &[("Running", Sense::InProgress)], ..ORDINARY };
 
 /// A game server waits for a port and for its Pod before it is `Ready` (googleforgames/agones:
 /// pkg/apis/agones/v1/gameserver.go).
@@ -213,8 +222,9 @@ const TABLE: &[ProfileRow] = &[
     ProfileRow { group: ".internal.knative.dev", kind: "", profile: KNATIVE_INTERNAL },
     ProfileRow { group: "kargo.akuity.io", kind: "Stage", profile: STAGE },
     ProfileRow { group: "agones.dev", kind: "GameServer", profile: GAME_SERVER },
+    ProfileRow { group: "nodemaintenance.medik8s.io", kind: "", profile: NODE_MAINTENANCE },
     ProfileRow { group: "ops.crossplane.io", kind: "", profile: ORDINARY },
-    ProfileRow { group: "pkg.crossplane.io", kind: "", profile: ORDINARY },
+    ProfileRow { group: "pkg.crossplane.io", kind: "", profile: PACKAGE },
     ProfileRow { group: "apiextensions.crossplane.io", kind: "", profile: ORDINARY },
     ProfileRow { group: ".crossplane.io", kind: "", profile: CROSSPLANE },
     ProfileRow { group: ".upbound.io", kind: "", profile: CROSSPLANE },

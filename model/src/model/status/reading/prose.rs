@@ -47,11 +47,11 @@ pub(super) fn begins_with_error(message: &str) -> bool {
 /// Returns whether a message says that something will be tried again, or waits for something that goes on:
 /// `capacity is not found, will try later`, `cannot be modified while in 'creating' status`.
 pub(super) fn waits(message: &str) -> bool {
-    let mut before = "";
+    let (mut before, has_failed) = ("", reports_error(message));
     words(message).any(|word| {
         let is = |other: &str| before.eq_ignore_ascii_case(other);
         let found = match word.to_ascii_lowercase().as_str() {
-            "try" | "retry" => is("will"),
+            "try" | "retry" => is("will") && !has_failed,
             "in" | "it" => is("while"),
             "pending" => is("address"),
             _ => false,
@@ -59,6 +59,11 @@ pub(super) fn waits(message: &str) -> bool {
         before = word;
         found
     })
+}
+
+/// Returns a message without the names in it: `secrets "node-tls" not found` becomes `secrets  not found`.
+pub(super) fn without_names(message: &str) -> String {
+    message.split(['"', '\'', '`']).step_by(2).collect::<Vec<_>>().join(" ")
 }
 
 fn words(message: &str) -> impl Iterator<Item = &str> {

@@ -121,6 +121,9 @@ const AWAITED: &[&str] = &[
     "statefulset",
 ];
 
+/// Those that an operator creates itself.
+const WORKLOADS: &[&str] = &["daemonset", "deployment", "pod", "pods", "statefulset"];
+
 /// Returns whether a reason such as `BackendNotFound` or `SecretMissing` says that the object names
 /// another one that does not exist. `DeploymentNotFound` only says that the operator has not created
 /// it yet, and a message may say that it waits.
@@ -132,8 +135,10 @@ fn lacks_another_object(reason: &Words, condition: &Condition) -> bool {
     // The reasons `NotFound` and `Missing` alone do not say what is missing.
     let message = Words::of(&condition.message);
     let is_bare = reason.len() == 1 || (reason.len() == 2 && reason.get(0) == "not");
-    let names = |word: &&str| reason.has(word) || (is_bare && message.has(word));
-    let awaited = AWAITED.iter().any(names)
+    let unnamed = if is_bare { prose::without_names(&condition.message) } else { String::new() };
+    let unnamed = Words::of(&unnamed);
+    let awaited = AWAITED.iter().any(|word| reason.has(word))
+        || WORKLOADS.iter().any(|word| unnamed.has(word))
         || message.sense() == Some(Sense::InProgress)
         || prose::waits(&condition.message);
 
@@ -235,6 +240,7 @@ const AGENTS: &[&str] = &["admin", "administrator", "controller", "operator", "u
 
 /// Other words that may stand beside `Paused` or `Suspended` without naming another thing.
 const PAUSE_WORDS: &[&str] = &[
+    "archived",
     "at",
     "autoscaling",
     "been",
@@ -254,7 +260,6 @@ const PAUSE_WORDS: &[&str] = &[
     "object",
     "on",
     "operation",
-    "package",
     "parent",
     "purpose",
     "queue",
@@ -264,7 +269,6 @@ const PAUSE_WORDS: &[&str] = &[
     "request",
     "requested",
     "resource",
-    "revision",
     "rollout",
     "scaling",
     "schedule",

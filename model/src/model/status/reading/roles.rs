@@ -262,7 +262,10 @@ impl<'k> ConditionsByRole<'k> {
                 return keep_worse(&mut self.fault, signal);
             }
             // One step of a run has ended: `StartupPolicyCompleted=True`.
-            True if is_end() && completion::is_run_kind(self.kind) => {
+            True if is_end()
+                && completion::is_run_kind(self.kind)
+                && !completion::names_run(&condition.r#type, self.kind) =>
+            {
                 let signal = Signal::new(Verdict::Progressing, Reason::StepTrue, show(condition));
                 return keep_worse(&mut self.step, signal);
             }
@@ -272,6 +275,15 @@ impl<'k> ConditionsByRole<'k> {
                 return keep_worse(&mut self.fault, false_signal(condition, self.kind));
             }
             False if reasons::has_not_occurred(&condition.reason) => return,
+            // Not every object that is not up to date is being updated.
+            False
+                if condition.r#type == "UpToDate"
+                    && [&condition.reason, &condition.message]
+                        .iter()
+                        .any(|text| Words::of(text).has("pending")) =>
+            {
+                return self.add_work(condition, Reason::InMotion);
+            }
             // `ReconciliationActive=False (ReconciliationPaused)`
             False
                 if Words::of(&condition.r#type).get(0).starts_with("reconcil")
@@ -355,14 +367,15 @@ impl<'k> ConditionsByRole<'k> {
                 // A good reason contradicts the type, so the condition is ignored.
                 match sense(&condition.reason) {
                     Some(Sense::Good | Sense::Done | Sense::Paused) => {}
+                    // It may have been replaced since.
+                    _ if is_type(condition, "interrupted") => {
+                        keep_worse(&mut self.failed_step, new(Verdict::Failed, Reason::FaultTrue))
+                    }
                     // The end of a run may be graded like its steps: `Failed=True` of the category `Advisory`.
                     _ if mild && !names_phase_of_failure(condition) => {}
                     // It waits in a queue until there is room.
                     _ if self.moves && is_type(condition, "unschedulable") => {
-                        keep_worse(
-                            &mut self.in_progress,
-                            new(Verdict::Progressing, Reason::InMotion),
-                        );
+                        self.add_work(condition, Reason::InMotion);
                     }
                     // Planned work degrades the object for a while: `Degraded=True (UpdateInProgress)`.
                     Some(Sense::InProgress) if reasons::names_update(&condition.reason) => {
@@ -408,15 +421,15 @@ impl<'k> ConditionsByRole<'k> {
             }
             // The object does not use what this condition is about.
             Unknown if sense(&condition.reason) == Some(Sense::Paused) => {}
-            True | Unknown => {
-                self.began = self.began.max(condition.changed.or(Some(Timestamp(i64::MAX))));
-                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion))
-            }
+            True | Unknown => self.add_work(condition, Reason::InMotion),
             False if sense(&condition.reason) == Some(Sense::Bad) => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::FaultTrue));
             }
-            // `Dispatching=False (SuspendDispatching)`
-            False if self.says_paused(condition) => {
+            // `Dispatching=False (SuspendDispatching)`. Most others that are false are only not going on.
+            False
+                if Words::of(&condition.reason).get(0) == "suspend"
+                    && self.says_paused(condition) =>
+            {
                 keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
             }
             // `Running=False (WaitingForDeployment)`
@@ -424,10 +437,17 @@ impl<'k> ConditionsByRole<'k> {
                 if is_type(condition, "running")
                     && sense(&condition.reason) == Some(Sense::InProgress) =>
             {
-                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::ReadyPending));
+                self.add_work(condition, Reason::ReadyPending);
             }
             False | Absent => {}
         }
+    }
+
+    /// Adds work in progress, which began when the condition changed.
+    fn add_work(&mut self, condition: &Condition, reason: Reason) {
+        self.began = self.began.max(condition.changed.or(Some(Timestamp(i64::MAX))));
+        let signal = Signal::new(Verdict::Progressing, reason, show(condition));
+        keep_worse(&mut self.in_progress, signal);
     }
 
     fn has_left(&self, condition: &Condition) -> bool {
@@ -438,7 +458,8 @@ impl<'k> ConditionsByRole<'k> {
         let reason = Words::of(&condition.reason);
         let sense = reason.sense();
         let pauses = sense == Some(Sense::Paused)
-            || (reason.get(0) == "suspend" && sense != Some(Sense::Bad)); // `SuspendDispatching`
+            || (reason.get(0) == "suspend" && sense != Some(Sense::Bad)) // `SuspendDispatching`
+            || (reason.len() == 1 && reason.get(0) == "archived");
         pauses && reasons::is_about_object(&reason, condition, self.kind)
     }
 
@@ -472,7 +493,7 @@ impl<'k> ConditionsByRole<'k> {
             True if Polarity::is_unknown(&condition.r#type)
                 && reasons::is_in_progress(&condition.reason) =>
             {
-                keep_worse(&mut self.in_progress, new(Verdict::Progressing, Reason::InMotion));
+                self.add_work(condition, Reason::InMotion);
             }
             False if !paused && condition.severity == "Error" => {
                 keep_worse(&mut self.fault, new(Verdict::Failed, Reason::SeverityError));

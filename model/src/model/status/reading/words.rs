@@ -25,7 +25,6 @@ const REFUSED_IF_NEGATED: &[&str] = &[
     "controlled",
     "correct",
     "correctly",
-    "enough",
     "healthy",
     "permitted",
     "properly",
@@ -38,6 +37,9 @@ const REFUSED_IF_NEGATED: &[&str] = &[
 
 /// Nouns that a negation reaches across other words, as in `NoDiskPressure`.
 const FAULT_NOUNS: &[&str] = &["conflicts", "errors", "pressure", "violations", "warnings"];
+
+/// Words for what somebody must add before the operator can go on.
+const SPACE: &[&str] = &["capacity", "disk", "memory", "room", "space", "storage"];
 
 /// Words that begin a modifier of the head, as in `WaitingForQuota` and `FailedToPull`.
 const PREPOSITIONS: &[&str] = &[
@@ -140,6 +142,16 @@ impl Words {
 
         if self.get(0) == "zero" && matches!(self.get(1), "replicas" | "size") {
             return Some(Paused); // `ZeroSizeDeployment`
+        }
+
+        // `Not enough disk space`, unlike `NotEnoughReplicas`, which may be starting.
+        let lacks = |i: usize| {
+            matches!(self.get(i - 1), "no" | "not")
+                && self.get(i) == "enough"
+                && SPACE.contains(&self.get(i + 1))
+        };
+        if (1..self.count).any(lacks) {
+            return Some(Bad);
         }
 
         // A volume that waits for the first Pod that uses it waits on purpose. Its importer fills it only
