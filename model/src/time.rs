@@ -75,7 +75,10 @@ impl Serialize for Timestamp {
 impl<'de> Deserialize<'de> for Timestamp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = std::borrow::Cow::<'de, str>::deserialize(deserializer)?;
+        // As it is written if it is beyond the year 9999.
+        let beyond = || Some(Self(text.strip_suffix("ms")?.parse().ok()?));
         Self::parse(&text)
+            .or_else(beyond)
             .ok_or_else(|| de::Error::custom(format!("not an RFC 3339 time: {text:?}")))
     }
 }
@@ -228,6 +231,15 @@ impl<'de> Deserialize<'de> for Span {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_beyond_the_year_9999_reads_back_from_a_recording() {
+        let far = Timestamp(1_957_341_223_666_000);
+        let text = serde_json::to_string(&far).expect("plain data");
+
+        assert_eq!(serde_json::from_str::<Timestamp>(&text).expect("a time"), far, "{text}");
+        assert_eq!(Timestamp::parse(text.trim_matches('"')), None, "only in recordings");
+    }
 
     #[test]
     fn span_parses_sums_of_units_and_displays_at_most_two() {
