@@ -751,8 +751,9 @@ fn demo_runs_without_a_cluster() {
 #[test]
 fn demo_once_listens_nowhere() {
     let demo = loopwatch(&["demo", "--once", "--listen", "127.0.0.1:0"]);
-    assert_eq!(demo.status.code(), Some(2));
-    assert!(text(&demo.stderr).contains("leave out --listen"), "{}", text(&demo.stderr));
+    assert_eq!(demo.status.code(), Some(64));
+    let said = text(&demo.stderr);
+    assert!(said.contains("'--once' cannot be used with '--listen"), "{said}");
     assert!(demo.stdout.is_empty(), "{}", text(&demo.stdout));
 }
 

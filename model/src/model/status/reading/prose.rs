@@ -48,11 +48,12 @@ pub(super) fn begins_with_error(message: &str) -> bool {
 /// `capacity is not found, will try later`, `cannot be modified while in 'creating' status`.
 pub(super) fn waits(message: &str) -> bool {
     let (mut before, has_failed) = ("", reports_error(message));
+    let is_refused = message.contains("cannot be ");
     words(message).any(|word| {
         let is = |other: &str| before.eq_ignore_ascii_case(other);
         let found = match word.to_ascii_lowercase().as_str() {
             "try" | "retry" => is("will") && !has_failed,
-            "in" | "it" => is("while"),
+            "in" => is("while") && is_refused,
             "pending" => is("address"),
             _ => false,
         };
@@ -79,6 +80,21 @@ fn is_error(word: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_that_waits_says_for_what() {
+        for (message, waiting) in [
+            ("Capacity is not found, CA will try to find it later.", true),
+            ("DB instance cannot be modifed while in 'modifying' status", true),
+            ("failed to assign to all addresses: address pending for hostname x", true),
+            ("authorization failed, will retry", false),
+            ("connection refused while it was being created", false),
+            ("error while in namespace x", false),
+            ("", false),
+        ] {
+            assert_eq!(waits(message), waiting, "{message}");
+        }
+    }
 
     #[test]
     fn errors_are_found_in_prose() {
