@@ -173,13 +173,11 @@ impl Finding {
     /// webhooks and policies wait for the next failures.
     #[must_use]
     pub fn is_collected_anew(&self) -> bool {
-        let counts = |subject: &Subject| {
-            matches!(
-                subject,
-                Subject::Controller { .. } | Subject::Webhook { .. } | Subject::Policy { .. }
-            )
-        };
-        counts(&self.subject)
+        let is_collected = matches!(
+            self.subject,
+            Subject::Controller { .. } | Subject::Webhook { .. } | Subject::Policy { .. }
+        );
+        is_collected
             || self.info().area == Area::Writes
             || self.code == FindingCode::ConversionFailing
     }

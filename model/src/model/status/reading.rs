@@ -47,7 +47,9 @@ pub(crate) use self::remarks::{is_unobserved, observed_generation};
 pub(crate) use self::remembered::signal as remembered_signal;
 pub(crate) use self::runs::{has_begun, is_timed_work, waits_for_quota, will_end};
 pub(crate) use self::service::{Failure, Service, serves, service};
-pub(crate) use self::work::{is_at_work, reports_work, says_idle, stands, stands_since};
+pub(crate) use self::work::{
+    is_at_work, reports_work, says_idle, stands, stands_since, unmet_since,
+};
 
 /// How long an operator may take after the end of a run to write its conditions.
 const WRITTEN_WITHIN: Span = Span::mins(1);
@@ -251,19 +253,6 @@ pub(crate) fn is_bad(condition: &Condition) -> bool {
         Fault | Terminal | Lacking => condition.status == ConditionStatus::True,
         _ => false,
     }
-}
-
-/// Returns since when a condition that sums up the whole object, such as `Ready`, has not been true; the
-/// earliest time, if there are several.
-pub(crate) fn unmet_since(object: &ObjectView) -> Option<Timestamp> {
-    use polarity::Polarity::Summary;
-
-    let unmet = object.conditions.iter().filter(|condition| {
-        condition.at.is_empty()
-            && condition.status != ConditionStatus::True
-            && matches!(polarity::Polarity::of(&condition.r#type), Summary(_))
-    });
-    unmet.filter_map(|condition| condition.changed).min()
 }
 
 /// Returns the phase of an object; empty if it has none.

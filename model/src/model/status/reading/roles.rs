@@ -194,15 +194,11 @@ impl<'k> ConditionsByRole<'k> {
                 self.not_ready(condition)
             }
             Unknown if reasons::asks_for_approval(condition) => {
-                let signal =
-                    Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
-                return keep_worse(&mut self.paused, signal);
+                return self.add_pause(condition);
             }
             // `Available=Unknown (Archived)`
             Unknown if self.says_paused(condition) => {
-                let signal =
-                    Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
-                return keep_worse(&mut self.paused, signal);
+                return self.add_pause(condition);
             }
             Unknown => {
                 Signal::new(self.unknown_verdict(condition), Reason::ReadyUnknown, show(condition))
@@ -289,9 +285,7 @@ impl<'k> ConditionsByRole<'k> {
                 if Words::of(&condition.r#type).get(0).starts_with("reconcil")
                     && self.says_paused(condition) =>
             {
-                let signal =
-                    Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
-                return keep_worse(&mut self.paused, signal);
+                return self.add_pause(condition);
             }
             False => {
                 self.part_explained |= !reasons::is_unexplained(condition);
@@ -337,7 +331,7 @@ impl<'k> ConditionsByRole<'k> {
                 keep_worse(&mut self.part, false_signal(condition, self.kind));
             }
             Unknown if reasons::waits_for_person(&Words::of(&condition.reason)) => {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+                self.add_pause(condition);
             }
             Unknown if sense(&condition.reason) == Some(Sense::InProgress) => {
                 keep_worse(
@@ -413,11 +407,11 @@ impl<'k> ConditionsByRole<'k> {
             True if reasons::waits_for_approval(condition)
                 || reasons::waits_for_person(&Words::of(&condition.reason)) =>
             {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+                self.add_pause(condition);
             }
             // `Progressing=Unknown (RolloutPaused)`
             Unknown if self.says_paused(condition) => {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+                self.add_pause(condition);
             }
             // The object does not use what this condition is about.
             Unknown if sense(&condition.reason) == Some(Sense::Paused) => {}
@@ -430,7 +424,7 @@ impl<'k> ConditionsByRole<'k> {
                 if Words::of(&condition.reason).get(0) == "suspend"
                     && self.says_paused(condition) =>
             {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+                self.add_pause(condition);
             }
             // `Running=False (WaitingForDeployment)`
             False
@@ -441,6 +435,11 @@ impl<'k> ConditionsByRole<'k> {
             }
             False | Absent => {}
         }
+    }
+
+    fn add_pause(&mut self, condition: &Condition) {
+        let signal = Signal::new(Verdict::Suspended, Reason::SuspendedTrue, show(condition));
+        keep_worse(&mut self.paused, signal);
     }
 
     /// Adds work in progress, which began when the condition changed.
@@ -469,7 +468,7 @@ impl<'k> ConditionsByRole<'k> {
         match condition.status {
             // The reason says why the operator leaves the object alone: `InfrastructureMismatch`.
             True if is_type(condition, "ignored") => {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+                self.add_pause(condition);
             }
             // If something else is paused, such as in `AccountSuspended`, only the reason and the
             // message show whether that matters.
@@ -481,7 +480,7 @@ impl<'k> ConditionsByRole<'k> {
                     self.kind,
                 ) =>
             {
-                keep_worse(&mut self.paused, new(Verdict::Suspended, Reason::SuspendedTrue));
+                self.add_pause(condition);
             }
             True if paused
                 && (matches!(sense(&condition.reason), Some(Sense::Bad | Sense::Lacking))

@@ -35,18 +35,30 @@ pub(crate) fn stands<'a>(conditions: impl Iterator<Item = (&'a str, &'a str)>) -
     summaries.peek().is_some() && summaries.all(|(_, status)| status == "true")
 }
 
+/// Returns the conditions that sum up the whole object, such as `Ready`.
+fn summaries(object: &ObjectView) -> impl Iterator<Item = &Condition> {
+    let own = object.conditions.iter().filter(|condition| condition.at.is_empty());
+    own.filter(|it| matches!(Polarity::of(&it.r#type), Polarity::Summary(_)))
+}
+
+/// Returns since when a condition that sums up the whole object has not been true; the earliest time, if there
+/// are several.
+pub(crate) fn unmet_since(object: &ObjectView) -> Option<Timestamp> {
+    let unmet = summaries(object).filter(|condition| condition.status != ConditionStatus::True);
+    unmet.filter_map(|condition| condition.changed).min()
+}
+
 /// Words for work that moves an object to another place and changes nothing of its spec.
 const MOVES: [&str; 4] = ["evacuating", "migrating", "moving", "relocating"];
 
 /// Returns since when the summaries of an object that is being moved have all been true; `None` if one is
 /// not, or does not say.
 pub(crate) fn stands_since(object: &ObjectView) -> Option<Timestamp> {
-    let own = || object.conditions.iter().filter(|condition| condition.at.is_empty());
-    let summaries = || own().filter(|it| matches!(Polarity::of(&it.r#type), Polarity::Summary(_)));
     let phase = Words::of(phases::own_phase(object));
     let moves = MOVES.iter().any(|word| phase.has(word));
-    let all_true = summaries().all(|condition| condition.status == ConditionStatus::True);
-    let since: Option<Vec<Timestamp>> = summaries().map(|condition| condition.changed).collect();
+    let all_true = summaries(object).all(|condition| condition.status == ConditionStatus::True);
+    let since: Option<Vec<Timestamp>> =
+        summaries(object).map(|condition| condition.changed).collect();
     since?.into_iter().max().filter(|_| moves && all_true)
 }
 
