@@ -79,12 +79,12 @@ impl<S: WatchSink> Watcher<S> {
                 Ok(WatchState::Following { stream, version, proven_at: None })
             }
             Ok(StreamItem::Silence) => {
-                // Perhaps the API server sends no bookmarks. Expects them again only after the next
-                // one.
+                // Perhaps the connection is dead, perhaps the API server is only late with its
+                // bookmark or sends none. The next stream shows which. Expects bookmarks again only
+                // after the next one.
                 self.bookmarks = Some(false);
-                let failure =
-                    Failure::new(Cause::Timeout, "the stream went silent: its connection is dead");
-                self.state_after_failure(&failure, version, 0).await
+                debug!(source = %self.sink.source(), "the stream is silent: opening another one");
+                self.ended(stream, version).await
             }
             Ok(StreamItem::End) => self.ended(stream, version).await,
             Err(failure) => {
@@ -154,7 +154,8 @@ impl<S: WatchSink> Watcher<S> {
         Ok(WatchState::Following { stream, version, proven_at: None })
     }
 
-    /// Handles the regular end of a stream.
+    /// Handles the regular end of a stream, or one that has been silent for so long that the watch
+    /// gives it up.
     async fn ended(
         &mut self,
         stream: Box<WatchStream>,

@@ -42,11 +42,11 @@ pub(crate) enum StreamItem {
     End,
 }
 
-/// Time after the requested duration at which a stream that is still open counts as dead: its
+/// Time after the requested duration at which the watch gives up a stream that is still open: its
 /// connection is half-open.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
-/// Silence after which a stream counts as dead if the API server sends bookmarks, which it does
-/// approximately every minute (`bookmarkFrequency` in its cacher).
+/// Silence after which the watch gives up a stream if the API server sends bookmarks, which it does
+/// approximately every minute (`bookmarkFrequency` in its cacher), but never promises.
 pub(super) const SILENT_FOR: Duration = Duration::from_secs(110);
 
 impl WatchStream {
@@ -150,8 +150,8 @@ impl WatchStream {
         self.last_line_at
     }
 
-    /// When a silent stream counts as dead: the API server should have ended it by then or, if it
-    /// sends bookmarks, should have sent one.
+    /// When the watch gives up a silent stream: the API server should have ended it by then or, if
+    /// it sends bookmarks, should have sent one.
     pub(crate) fn overdue(&self, sends_bookmarks: bool) -> Instant {
         let end = self.opened + self.lasts + STREAM_GRACE;
         if sends_bookmarks { end.min(self.last_line_at + SILENT_FOR) } else { end }
