@@ -122,7 +122,7 @@ fn with_programs(
 }
 
 /// Skips a test, or lets it fail in CI.
-fn skip(reason: String) -> Result<Completion, Failed> {
+pub(crate) fn skip(reason: String) -> Result<Completion, Failed> {
     eprintln!("SKIPPED: {reason}");
     if in_ci() { Err(Failed::from(reason)) } else { Ok(Completion::ignored_with(reason)) }
 }

@@ -38,6 +38,7 @@ mod kopf;
 mod loops;
 mod lossless;
 mod memory;
+mod node;
 mod notify;
 mod outage;
 mod ownership;
@@ -93,6 +94,7 @@ fn main() -> ExitCode {
 
     let conclusion = libtest_mimic::run(&arguments, trials);
     table::print();
+    node::stop();
     bed::stop(conclusion.has_failed());
     conclusion.exit_code()
 }
@@ -101,6 +103,7 @@ fn main() -> ExitCode {
 fn trials() -> Vec<Trial> {
     // The longest tests come first.
     let parallel = [
+        node::trials(),
         memory::trials(),
         revisions::trials(),
         path::trials(),

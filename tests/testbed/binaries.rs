@@ -16,8 +16,11 @@ use siphasher::sip::SipHasher13;
 
 use super::repository;
 
-/// The version of Kubernetes, as in `tests/testbed/controlplane/kubernetes/go.mod`.
-const KUBERNETES: &str = "v1.34.2";
+/// The module of the programs of Kubernetes. The variable `KUBERNETES` selects that of another version:
+/// `KUBERNETES=1.36` the folder `kubernetes-1.36`.
+const KUBERNETES: &str = "kubernetes";
+/// The environment variable that selects a version.
+const VERSION: &str = "KUBERNETES";
 
 /// The interval at which a build reports its progress.
 const PROGRESS: Duration = Duration::from_secs(20);
@@ -29,64 +32,49 @@ pub(crate) struct Built {
     /// The folder of the module, below `controlplane`.
     pub(crate) module: &'static str,
     pub(crate) package: &'static str,
-    pub(crate) ldflags: &'static str,
     /// The time that a cold build takes on two cores, as text.
     pub(crate) takes: &'static str,
 }
-
-const STAMPED: &str = "-s -w -X k8s.io/component-base/version.gitVersion=v1.34.2";
 
 /// The programs from the Kubernetes repository, which share packages. The largest comes first.
 const KUBERNETES_PARTS: [Built; 3] = [
     Built {
         name: "kube-apiserver",
-        module: "kubernetes",
+        module: KUBERNETES,
         package: "k8s.io/kubernetes/cmd/kube-apiserver",
-        ldflags: STAMPED,
         takes: "4 to 10 minutes",
     },
     Built {
         name: "kube-controller-manager",
-        module: "kubernetes",
+        module: KUBERNETES,
         package: "k8s.io/kubernetes/cmd/kube-controller-manager",
-        ldflags: STAMPED,
         takes: "a minute or two",
     },
     Built {
         name: "kube-scheduler",
-        module: "kubernetes",
+        module: KUBERNETES,
         package: "k8s.io/kubernetes/cmd/kube-scheduler",
-        ldflags: STAMPED,
         takes: "20 seconds",
     },
 ];
 const OTHER_PARTS: [Built; 4] = [
-    Built {
-        name: "etcd",
-        module: "etcd",
-        package: "go.etcd.io/etcd/server/v3",
-        ldflags: "-s -w",
-        takes: "a minute",
-    },
+    Built { name: "etcd", module: "etcd", package: "go.etcd.io/etcd/server/v3", takes: "a minute" },
     Built {
         name: "kwok",
         module: "kwok",
         package: "sigs.k8s.io/kwok/cmd/kwok",
-        ldflags: "-s -w",
         takes: "two minutes",
     },
     Built {
         name: "kustomize",
         module: "kustomize",
         package: "sigs.k8s.io/kustomize/kustomize/v5",
-        ldflags: "-s -w",
         takes: "half a minute",
     },
     Built {
         name: "cert-manager-controller",
         module: "cert-manager",
         package: "github.com/cert-manager/cert-manager/cmd/controller",
-        ldflags: "-s -w",
         takes: "one to three minutes",
     },
 ];
@@ -108,7 +96,6 @@ const RABBITMQ: Built = Built {
     name: "rabbitmq-cluster-operator",
     module: "rabbitmq",
     package: "github.com/rabbitmq/cluster-operator/v2",
-    ldflags: "-s -w",
     takes: "a minute",
 };
 
@@ -117,7 +104,6 @@ const JAEGER: Built = Built {
     name: "jaeger-all-in-one",
     module: "jaeger",
     package: "github.com/jaegertracing/jaeger/cmd/all-in-one",
-    ldflags: "-s -w",
     takes: "two minutes",
 };
 
@@ -126,8 +112,15 @@ const PROMETHEUS_ADAPTER: Built = Built {
     name: "prometheus-adapter",
     module: "prometheus-adapter",
     package: "sigs.k8s.io/prometheus-adapter/cmd/adapter",
-    ldflags: "-s -w",
     takes: "two minutes",
+};
+
+/// The agent of a real node, which only the tests on one need.
+const KUBELET: Built = Built {
+    name: "kubelet",
+    module: KUBERNETES,
+    package: "k8s.io/kubernetes/cmd/kubelet",
+    takes: "half a minute",
 };
 
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
@@ -135,7 +128,6 @@ const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
     module: "kube-state-metrics",
     package: "k8s.io/kube-state-metrics/v2",
-    ldflags: "-s -w",
     takes: "two minutes",
 };
 
@@ -218,6 +210,14 @@ pub fn find() -> Result<Binaries, Missing> {
     })
 }
 
+/// Finds or builds the kubelet.
+///
+/// # Errors
+/// Like [`find`].
+pub fn kubelet() -> Result<PathBuf, Missing> {
+    KUBELET.find(&cache()?)
+}
+
 /// Finds or builds kube-state-metrics.
 ///
 /// # Errors
@@ -249,9 +249,8 @@ pub fn prometheus_adapter() -> Result<PathBuf, Missing> {
 pub fn rabbitmq(kustomize: &Path) -> Result<RabbitmqFiles, Missing> {
     let cache = cache()?;
     let operator = RABBITMQ.find(&cache)?;
-    let manifests = once(
-        &cache.join("controlplane").join(KUBERNETES).join("rabbitmq-cluster-operator.yaml"),
-        |out| {
+    let manifests =
+        once(&kept(&cache, RABBITMQ.module)?.join("rabbitmq-cluster-operator.yaml"), |out| {
             let said = |error: &dyn fmt::Display| {
                 format!("cannot render the manifests of RabbitMQ's operator: {error}")
             };
@@ -265,8 +264,7 @@ pub fn rabbitmq(kustomize: &Path) -> Result<RabbitmqFiles, Missing> {
                 true => Ok(()),
                 false => Err(said(&String::from_utf8_lossy(&answer.stderr)).into()),
             }
-        },
-    )?;
+        })?;
 
     Ok(RabbitmqFiles { operator, manifests })
 }
@@ -289,31 +287,83 @@ pub(crate) fn cache() -> Result<PathBuf, String> {
 impl Built {
     /// Finds or builds the program.
     pub(crate) fn find(&self, cache: &Path) -> Result<PathBuf, Missing> {
-        let Self { name, module, package, ldflags, takes } = self;
+        let Self { name, module, package, takes } = self;
         let asset =
             std::env::var_os("KUBEBUILDER_ASSETS").map(|folder| Path::new(&folder).join(name));
         if let Some(asset) = asset.filter(|path| path.exists()) {
             return Ok(asset);
         }
 
-        let target = cache.join("controlplane").join(KUBERNETES).join(name);
-        let folder = repository("tests/testbed/controlplane").join(module);
-        once(&target, |out| {
-            go_build(
-                name,
-                takes,
-                &folder,
-                out,
-                &["-trimpath".as_ref(), "-ldflags".as_ref(), ldflags.as_ref()],
-                package,
-            )
+        once(&kept(cache, module)?.join(name), |out| {
+            let (folder, flags) = (pinned(module)?, ldflags(module)?);
+            let flags = ["-trimpath", "-ldflags", &flags].map(OsStr::new);
+            go_build(name, takes, &folder, out, &flags, package)
         })
     }
 }
 
+/// The folder of the Go module that pins the version of a program, below `controlplane`.
+fn pinned(module: &str) -> Result<PathBuf, Missing> {
+    let all = repository("tests/testbed/controlplane");
+    let version = std::env::var(VERSION).unwrap_or_default();
+    if module != KUBERNETES || version.is_empty() {
+        return Ok(all.join(module));
+    }
+
+    let folder = all.join(format!("{KUBERNETES}-{version}"));
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+
+    let mut versions: Vec<_> = fs::read_dir(&all)
+        .into_iter()
+        .flatten()
+        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+        .filter_map(|name| name.strip_prefix("kubernetes-").map(str::to_owned))
+        .collect();
+
+    versions.sort();
+    Err(format!(
+        "{VERSION}={version}: there is no {}; unset it, or choose {}",
+        folder.display(),
+        versions.join(" or ")
+    )
+    .into())
+}
+
+/// The folder in the cache for what comes from a module. Its name contains a hash of the module's
+/// files, so that another version leads to a new build.
+fn kept(cache: &Path, module: &str) -> Result<PathBuf, Missing> {
+    let folder = pinned(module)?;
+    let is_source = |name: &str| matches!(name, "go.mod" | "go.sum");
+    let name = folder.file_name().unwrap_or_default().to_string_lossy();
+    let hash = fingerprint(&folder, is_source)?;
+
+    Ok(cache.join("controlplane").join(format!("{name}-{hash:016x}")))
+}
+
+/// The flags of the linker: no symbols and, for the programs of Kubernetes, the version that they
+/// report, which is that in `go.mod`.
+fn ldflags(module: &str) -> Result<String, Missing> {
+    let flags = "-s -w";
+    if module != KUBERNETES {
+        return Ok(flags.to_owned());
+    }
+
+    let file = pinned(module)?.join("go.mod");
+    let text = fs::read_to_string(&file)
+        .map_err(|error| format!("cannot read {}: {error}", file.display()))?;
+    let version = text
+        .lines()
+        .find_map(|line| line.strip_prefix("require k8s.io/kubernetes "))
+        .ok_or_else(|| format!("{} requires no k8s.io/kubernetes", file.display()))?;
+
+    Ok(format!("{flags} -X k8s.io/component-base/version.gitVersion={version}"))
+}
+
 /// Finds cert-manager's definitions and permissions, or copies them from its module.
 fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
-    once(&cache.join("controlplane").join(KUBERNETES).join("cert-manager.yaml"), |out| {
+    once(&kept(cache, "cert-manager")?.join("cert-manager.yaml"), |out| {
         let folder = module_folder("cert-manager", "github.com/cert-manager/cert-manager")?;
         let said = |error: &dyn fmt::Display| {
             format!("cannot copy the files of cert-manager's module: {error}")
@@ -361,7 +411,9 @@ fn widget_operator(cache: &Path) -> Result<PathBuf, Missing> {
             "a minute or two",
             &sources,
             out,
-            &["-buildvcs=false".as_ref()],
+            // Without C, so that an image needs nothing but the program.
+            &["-buildvcs=false", "-tags=netgo,osusergo", "-ldflags=-extldflags=-static"]
+                .map(OsStr::new),
             ".",
         )
     })?;

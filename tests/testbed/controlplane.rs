@@ -3,6 +3,7 @@
 //! The command lines are those of `controlplane/README.md`.
 
 use std::fs::Permissions;
+use std::net::Ipv4Addr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -37,6 +38,7 @@ pub struct ControlPlane {
     pub port: u16,
     /// Programs of the zoo.
     pub binaries: Binaries,
+    nodes: Nodes,
     etcd_port: u16,
     apiserver: Mutex<Process>,
     others: Mutex<Vec<Process>>,
@@ -46,16 +48,41 @@ pub struct ControlPlane {
     path: PathBuf,
 }
 
+/// The nodes of a cluster.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nodes {
+    /// One node whose Pods only exist in the API.
+    Fake,
+    /// Kubelets on this machine. Their Pods reach the API server at the address of its Service.
+    Real,
+}
+
+/// The address of the Service `kubernetes`, the first one of the range.
+pub(crate) const SERVICE: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+
 impl ControlPlane {
     /// Starts everything and waits until the node is ready.
     pub fn start(binaries: Binaries) -> Self {
+        let plane = Self::start_for(binaries, Nodes::Fake);
+        plane.kube.apply_file("tests/testbed/controlplane/kwok/node.yaml", "");
+        plane.wait_node_ready("fake-0");
+
+        plane
+    }
+
+    /// Starts everything except a kubelet of a real node.
+    pub(crate) fn start_for(binaries: Binaries, nodes: Nodes) -> Self {
         let directory = tempfile::Builder::new()
             .prefix("loopwatch-testbed-")
             .tempdir()
             .expect("a temporary folder");
         let path = directory.path().to_owned();
-        let [etcd_port, peer, port] = [(); 3].map(|()| ports::free());
-        let url = format!("https://127.0.0.1:{port}");
+        let [etcd_port, peer] = [(); 2].map(|()| ports::free());
+        let (address, port) = match nodes {
+            Nodes::Fake => (Ipv4Addr::LOCALHOST, ports::free()),
+            Nodes::Real => (SERVICE, 443),
+        };
+        let url = format!("https://{address}:{port}");
 
         write_keys(&path);
         let tokens = write_tokens(&path.join("tokens.csv"));
@@ -72,20 +99,22 @@ impl ControlPlane {
         }
 
         let etcd = etcd(&binaries.etcd, &path, etcd_port, peer).start();
-        let mut apiserver =
-            apiserver(&binaries, &path, etcd_port, port).arg("--authorization-mode=RBAC").start();
+        let mut apiserver = apiserver(&binaries, &path, etcd_port, port, nodes)
+            .arg("--authorization-mode=RBAC")
+            .start();
         eventually(Duration::from_secs(60), "the API server writes its certificate", || {
             apiserver.assert_running();
             authority.exists().then_some(()).ok_or_else(|| "it is not there".to_owned())
         });
 
         let kube = Kube::new(&path.join("admin.kubeconfig"));
-        let controllers = controllers(&binaries, &path);
+        let controllers = controllers(&binaries, &path, nodes);
         let plane = Self {
             kube,
             url,
             port,
             binaries,
+            nodes,
             etcd_port,
             apiserver: Mutex::new(apiserver),
             others: Mutex::new(Vec::new()),
@@ -98,17 +127,20 @@ impl ControlPlane {
 
         // While it starts, the API server creates the roles that these programs need.
         lock(&plane.others).extend(controllers.iter().map(Program::start));
-        plane.kube.apply_file("tests/testbed/controlplane/kwok/node.yaml", "");
+
+        plane
+    }
+
+    /// Waits until a node is ready.
+    pub(crate) fn wait_node_ready(&self, name: &str) {
         eventually(Duration::from_secs(60), "the node is ready", || {
-            plane.wait_ready(Duration::from_secs(60));
-            let node = plane.kube.find("v1", "Node", "", "fake-0").unwrap_or_default();
+            self.wait_ready(Duration::from_secs(60));
+            let node = self.kube.find("v1", "Node", "", name).unwrap_or_default();
             let conditions = node["status"]["conditions"].as_array().cloned().unwrap_or_default();
             let ready = conditions.iter().any(|c| c["type"] == "Ready" && c["status"] == "True");
 
             ready.then_some(()).ok_or_else(|| node["status"]["conditions"].to_string())
         });
-
-        plane
     }
 
     /// Returns the folder for all files of this cluster.
@@ -159,7 +191,7 @@ impl ControlPlane {
 
         std::fs::write(&config, text.to_string()).expect("our own folder");
         let port = ports::free();
-        let process = apiserver(&self.binaries, &self.path, self.etcd_port, port)
+        let process = apiserver(&self.binaries, &self.path, self.etcd_port, port, self.nodes)
             .arg("--authorization-mode=RBAC,Webhook")
             .arg(format!("--authorization-webhook-config-file={}", config.display()))
             .arg("--authorization-webhook-version=v1")
@@ -179,7 +211,7 @@ impl ControlPlane {
 
         std::fs::write(&policy, text.to_string()).expect("our own folder");
         let port = ports::free();
-        let process = apiserver(&self.binaries, &self.path, self.etcd_port, port)
+        let process = apiserver(&self.binaries, &self.path, self.etcd_port, port, self.nodes)
             .arg("--authorization-mode=RBAC")
             .arg(format!("--audit-policy-file={}", policy.display()))
             .arg(format!("--audit-log-path={}", log.display()))
@@ -318,22 +350,31 @@ fn etcd(binary: &Path, directory: &Path, port: u16, peer: u16) -> Program {
 }
 
 /// An API server, apart from its authorization. All API servers have the same certificate.
-fn apiserver(binaries: &Binaries, directory: &Path, etcd: u16, port: u16) -> Program {
+fn apiserver(binaries: &Binaries, directory: &Path, etcd: u16, port: u16, nodes: Nodes) -> Program {
     let at = |file: &str| directory.join(file).display().to_string();
-    Program::new("kube-apiserver", &binaries.apiserver, directory)
+    let program = Program::new("kube-apiserver", &binaries.apiserver, directory)
         .arg(format!("--etcd-servers=http://127.0.0.1:{etcd}"))
         .arg(format!("--secure-port={port}"))
-        .arg("--bind-address=127.0.0.1")
         .arg(format!("--cert-dir={}", at("certs")))
         .arg("--service-account-issuer=https://kubernetes.default.svc")
         .arg(format!("--service-account-key-file={}", at("sa.pub")))
         .arg(format!("--service-account-signing-key-file={}", at("sa.key")))
         .arg(format!("--token-auth-file={}", at("tokens.csv")))
-        .arg("--service-cluster-ip-range=10.0.0.0/24")
-        .arg("--disable-admission-plugins=ServiceAccount")
+        .arg("--service-cluster-ip-range=10.0.0.0/24");
+
+    match nodes {
+        Nodes::Fake => program
+            .arg("--bind-address=127.0.0.1")
+            .arg("--disable-admission-plugins=ServiceAccount"),
+        Nodes::Real => program
+            .arg(format!("--bind-address={SERVICE}"))
+            .arg(format!("--advertise-address={SERVICE}"))
+            .arg("--endpoint-reconciler-type=none")
+            .arg("--allow-privileged=true"),
+    }
 }
 
-fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
+fn controllers(binaries: &Binaries, directory: &Path, nodes: Nodes) -> Vec<Program> {
     let at = |file: &str| directory.join(file).display().to_string();
     let component = |name: &str, binary: &Path, user: &str| {
         let kubeconfig = at(&format!("{user}.kubeconfig"));
@@ -364,7 +405,13 @@ fn controllers(binaries: &Binaries, directory: &Path) -> [Program; 3] {
         .arg("--node-lease-duration-seconds=40")
         .arg(format!("--server-address=127.0.0.1:{}", ports::free()));
 
-    [controller_manager, component("kube-scheduler", &binaries.scheduler, "scheduler"), kwok]
+    let mut controllers =
+        vec![controller_manager, component("kube-scheduler", &binaries.scheduler, "scheduler")];
+    if nodes == Nodes::Fake {
+        controllers.push(kwok);
+    }
+
+    controllers
 }
 
 /// The X.509 encoding of a public P-256 key, up to the point on the curve.

@@ -1,4 +1,4 @@
-//! A client for plain HTTP on loopback. It uses HTTP/1.0 with one connection per request, so an
+//! A client for plain HTTP, mostly on loopback. It uses HTTP/1.0 with one connection per request, so an
 //! answer ends with its connection.
 
 use std::io::{Read, Write};
@@ -55,9 +55,19 @@ pub fn request(
     headers: &[(&str, &str)],
     body: &str,
 ) -> Result<HttpResponse, String> {
-    let asked = format!("{method} 127.0.0.1:{port}{path}");
+    request_from(SocketAddr::from(([127, 0, 0, 1], port)), method, path, headers, body)
+}
+
+fn request_from(
+    address: SocketAddr,
+    method: &str,
+    path: &str,
+    headers: &[(&str, &str)],
+    body: &str,
+) -> Result<HttpResponse, String> {
+    let asked = format!("{method} {address}{path}");
     let mut bytes = Vec::new();
-    let read = send(method, port, path, headers, body)
+    let read = send_to(address, method, path, headers, body)
         .and_then(|mut stream| stream.read_to_end(&mut bytes));
 
     read.map_err(|error| format!("{asked}: {error}"))?;
@@ -80,7 +90,12 @@ pub fn touch(address: SocketAddr, path: &str) -> Result<(), String> {
 
 /// Gets `path`. Every status except 200 is an error.
 pub fn get(port: u16, path: &str) -> Result<String, String> {
-    match request("GET", port, path, &[], "")? {
+    get_from(SocketAddr::from(([127, 0, 0, 1], port)), path)
+}
+
+/// Gets `path` from an address, such as that of a Pod. Every status except 200 is an error.
+pub fn get_from(address: SocketAddr, path: &str) -> Result<String, String> {
+    match request_from(address, "GET", path, &[], "")? {
         HttpResponse { status: 200, body, .. } => Ok(body),
         HttpResponse { status, body, .. } => Err(format!("GET {path}: {status} {body}")),
     }

@@ -1,0 +1,379 @@
+//! The image that users get, as a sidecar on a real node: a kubelet starts, restarts and stops it,
+//! and the kernel enforces the limits.
+//!
+//! One node serves all of these tests, one after the other. Each has its own variant of the zoo's
+//! Deployment.
+
+use std::net::Ipv4Addr;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use libtest_mimic::{Completion, Trial};
+use serde_json::{Value, json};
+
+use crate::bed::{bed, skip};
+use loopwatch_testbed::images::{self, Image};
+use loopwatch_testbed::kube::{ZOO, ZOO_KINDS, documents};
+use loopwatch_testbed::node::Node;
+use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::wait::{eventually, pause};
+use loopwatch_testbed::{http, kustomize, repository};
+
+static NODE: Mutex<Option<Zoo>> = Mutex::new(None);
+
+/// A node with the operator of the zoo.
+struct Zoo {
+    node: Node,
+    operator: Image,
+    loopwatch: Image,
+}
+
+/// A Pod of the operator, with loopwatch beside it.
+struct Beside<'a> {
+    node: &'a Node,
+    pod: String,
+}
+
+const NAMESPACE: &str = "zoo-system";
+const DEPLOYMENT: &str = "widget-operator";
+/// The container of the operator.
+const MANAGER: &str = "manager";
+const LOOPWATCH: &str = "loopwatch";
+/// The port of everything but the metrics, on loopback.
+const PAGE: u16 = 9918;
+
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![
+        on_node("node::sidecar", sidecar),
+        on_node("node::hanging_sidecar", hanging_sidecar),
+        on_node("node::broken_sidecar", broken_sidecar),
+        on_node("node::crash_loop", crash_loop),
+        on_node("node::out_of_memory", out_of_memory),
+    ]
+}
+
+/// Stops the node, if a test has started it.
+pub(crate) fn stop() {
+    drop(NODE.lock().unwrap_or_else(PoisonError::into_inner).take());
+}
+
+/// Creates a test that needs a real node, and is skipped where the machine does not allow one, or
+/// fails in CI.
+fn on_node(name: &str, run: fn(&Zoo)) -> Trial {
+    Trial::ignorable_test(name, move || {
+        let mut node = NODE.lock().unwrap_or_else(PoisonError::into_inner);
+        if node.is_none() {
+            if let Err(reason) = Node::check() {
+                return skip(reason.to_string());
+            }
+            *node = Some(Zoo::install());
+        }
+
+        if let Some(zoo) = &*node {
+            run(zoo);
+        }
+
+        Ok(Completion::Completed)
+    })
+}
+
+/// The sidecar of `deploy/examples/zoo` starts before the operator, finds everything without a
+/// flag, calls a healthy operator healthy, and stops after it.
+fn sidecar(zoo: &Zoo) {
+    let beside = zoo.run(&["--wait-for-pods=false"], &[]);
+    let kube = &zoo.node.plane.kube;
+
+    let watched = format!("{} kinds are watched", ZOO_KINDS.len());
+    eventually(Duration::from_secs(60), &watched, || {
+        let status = beside.json("/api/v1/status")?;
+        let kinds: Vec<_> = status["kinds"].as_array().into_iter().flatten().collect();
+        let synced = |kind: &&Value| {
+            kind["watches"].as_array().is_some_and(|all| all.iter().all(|w| w["synced"] == true))
+        };
+        match kinds.len() >= ZOO_KINDS.len() && kinds.iter().all(synced) {
+            true => Ok(()),
+            false => Err(status.to_string()),
+        }
+    });
+
+    for name in ["one", "two"] {
+        kube.zoo("Widget", "default", name, json!({}));
+    }
+
+    eventually(Duration::from_secs(60), "both widgets are converged", || {
+        let objects = beside.json("/api/v1/objects?kind=Widget")?;
+        let converged = |object: &&Value| object["state"] == "converged";
+        match objects["objects"].as_array().into_iter().flatten().filter(converged).count() {
+            2 => Ok(()),
+            _ => Err(objects.to_string()),
+        }
+    });
+
+    // The kubelet has started loopwatch first. Both images run as their own user.
+    let started = |container: &str| beside.state(container)["running"]["startedAt"].to_string();
+    assert!(started(LOOPWATCH) <= started(MANAGER), "{}", beside.pod());
+
+    // It has found the operator's metrics, which need a certificate and a permission, by itself.
+    eventually(Duration::from_secs(60), "loopwatch reads the operator's metrics", || {
+        let operator = beside.json("/api/v1/operator")?;
+        match operator["instances"][0]["controllers"].as_array().is_some_and(|all| !all.is_empty())
+        {
+            true => Ok(()),
+            false => Err(operator.to_string()),
+        }
+    });
+
+    let true_anyway = |finding: &Value| finding["code"] == "StatusSubresourceMissing";
+    let findings = beside.findings().expect("findings");
+    assert!(findings.iter().all(true_anyway), "{findings:?}");
+
+    let exposition = beside.metrics().expect("the port for Prometheus");
+    let memory = exposition.lines().find(|line| line.starts_with("process_resident_memory_bytes"));
+    eprintln!("node: sidecar: {}", memory.unwrap_or_default());
+
+    let log = kube
+        .text(&format!(
+            "/api/v1/namespaces/{NAMESPACE}/pods/{}/log?container=loopwatch",
+            beside.pod
+        ))
+        .expect("the log of loopwatch");
+    assert!(log.lines().any(|line| line.contains("INFO")), "{log}");
+    assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
+
+    // While the Pod ends, loopwatch still observes the operator, which takes its time.
+    zoo.node.pause(&beside.container(MANAGER)).expect("the operator runs");
+    kube.delete("v1", "Pod", NAMESPACE, &beside.pod);
+    pause(Duration::from_secs(5));
+
+    let state = beside.state(MANAGER);
+    assert!(state["running"].is_object(), "{}", beside.pod());
+    assert!(beside.findings().is_ok(), "{}", beside.pod());
+    eventually(Duration::from_secs(30), "the Pod has ended", || match beside.pod() {
+        Value::Null => Ok(()),
+        pod => Err(pod["status"].to_string()),
+    });
+}
+
+/// A loopwatch that hangs is restarted alone.
+fn hanging_sidecar(zoo: &Zoo) {
+    let beside = zoo.run(&[], &[]);
+    zoo.node.pause(&beside.container(LOOPWATCH)).expect("loopwatch runs");
+
+    // The probe fails three times, 20 s apart, and waits for 5 s each time. The kubelet then grants
+    // the Pod's 10 s.
+    eventually(Duration::from_secs(150), "the kubelet restarts loopwatch", || {
+        let status = beside.status(LOOPWATCH);
+        let again = status["restartCount"] == 1 && status["state"]["running"].is_object();
+        again.then_some(()).ok_or_else(|| status.to_string())
+    });
+
+    assert_eq!(beside.status(MANAGER)["restartCount"], 0, "{}", beside.pod());
+    assert_eq!(beside.status(MANAGER)["ready"], true, "{}", beside.pod());
+    eventually(Duration::from_secs(30), "loopwatch works again", || beside.findings());
+}
+
+/// The operator runs although loopwatch ends again and again.
+fn broken_sidecar(zoo: &Zoo) {
+    let beside = zoo.run(&[], &["no-such-command"]);
+    eventually(Duration::from_secs(60), "loopwatch crashes", || {
+        let status = beside.status(LOOPWATCH);
+        let crashes = status["restartCount"].as_u64() >= Some(1);
+        crashes.then_some(()).ok_or_else(|| status.to_string())
+    });
+
+    eventually(Duration::from_secs(30), "the operator is ready", || {
+        let status = beside.status(MANAGER);
+        (status["ready"] == true).then_some(()).ok_or_else(|| status.to_string())
+    });
+    assert_eq!(beside.status(MANAGER)["restartCount"], 0, "{}", beside.pod());
+
+    let log = zoo.node.plane.kube.text(&format!(
+        "/api/v1/namespaces/{NAMESPACE}/pods/{}/log?container=loopwatch&previous=true",
+        beside.pod
+    ));
+    assert!(log.as_ref().is_ok_and(|log| log.contains("no-such-command")), "{log:?}");
+}
+
+/// An operator that crashes on one object, with the kubelet's own backoff between two starts.
+fn crash_loop(zoo: &Zoo) {
+    zoo.node.plane.kube.zoo("Widget", "default", "poison", json!({}));
+    let beside = zoo.run(&["--fault=Crash?kind=Widget&name=poison"], &[]);
+
+    let found = beside.expect("RestartLoop");
+    eprintln!("node: crash loop: {found}");
+    assert_eq!(beside.status(LOOPWATCH)["restartCount"], 0, "{}", beside.pod());
+
+    // It stays open while the kubelet waits, and while the operator runs for a moment.
+    let restarts = beside.status(MANAGER)["restartCount"].as_u64().unwrap_or_default();
+    eventually(Duration::from_secs(120), "the operator restarts again", || {
+        let open = beside.findings()?;
+        assert!(open.iter().any(|finding| finding["code"] == "RestartLoop"), "{open:?}");
+
+        let status = beside.status(MANAGER);
+        (status["restartCount"].as_u64() > Some(restarts))
+            .then_some(())
+            .ok_or_else(|| status.to_string())
+    });
+    zoo.delete_widgets();
+}
+
+/// An operator that the kernel kills at its start, because it needs more than its limit.
+fn out_of_memory(zoo: &Zoo) {
+    let beside = zoo.run(&["--fault=OutOfMemory?size=512Mi&delay=1s"], &[]);
+    let found = beside.expect("StartupOutOfMemory");
+    eprintln!("node: out of memory: {found}");
+
+    let last = beside.status(MANAGER)["lastState"]["terminated"]["reason"].clone();
+    assert_eq!(last, "OOMKilled", "{}", beside.pod());
+    assert_eq!(beside.status(LOOPWATCH)["restartCount"], 0, "{}", beside.pod());
+}
+
+impl Zoo {
+    /// Starts the node, and installs the example without its Deployment.
+    fn install() -> Self {
+        let node = Node::start(bed().binaries.clone()).unwrap_or_else(|error| panic!("{error}"));
+        let directory = node.plane.directory();
+        let program = Path::new(env!("CARGO_BIN_EXE_loopwatch"));
+        let loopwatch = images::loopwatch(directory, program);
+        let operator =
+            images::of(directory, DEPLOYMENT, &bed().binaries.widget_operator, &["/manager"]);
+        node.import(&loopwatch);
+        node.import(&operator);
+
+        let zoo = Self { node, operator, loopwatch };
+        let kube = &zoo.node.plane.kube;
+        zoo.rendered().iter().filter(|object| object["kind"] != "Deployment").for_each(|object| {
+            kube.apply(object);
+        });
+
+        // Nobody scrapes it. JSON is YAML.
+        let mut settings = quick();
+        settings["scrape_expected_within"] = "0s".into();
+        let config = json!({"settings": settings}).to_string();
+        kube.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "loopwatch", "namespace": NAMESPACE},
+            "data": {"config.yaml": config}}));
+        zoo
+    }
+
+    /// The example, without the objects that need the Prometheus Operator. Definitions come first.
+    fn rendered(&self) -> Vec<Value> {
+        let text = kustomize::build(bed(), &repository("deploy/examples/zoo"))
+            .replace("registry.invalid/loopwatch:0.1.0", &self.loopwatch.name)
+            .replace("widget-operator:latest", &self.operator.name);
+
+        let monitoring = |object: &Value| {
+            object["apiVersion"].as_str().is_some_and(|api| api.starts_with("monitoring.coreos"))
+        };
+        documents(&text).into_iter().filter(|object| !monitoring(object)).collect()
+    }
+
+    /// Replaces the operator by one with more arguments, and waits until it has started. `loopwatch`
+    /// are the arguments of loopwatch, if not the usual ones.
+    fn run(&self, operator: &[&str], loopwatch: &[&str]) -> Beside<'_> {
+        let kube = &self.node.plane.kube;
+        if kube.find("apps/v1", "Deployment", NAMESPACE, DEPLOYMENT).is_some() {
+            kube.delete("apps/v1", "Deployment", NAMESPACE, DEPLOYMENT);
+        }
+
+        eventually(Duration::from_secs(60), "the earlier Pods are gone", || {
+            let pods = kube.try_list("v1", "Pod", NAMESPACE)?;
+            if pods.is_empty() { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
+        });
+
+        let rendered = self.rendered();
+        let mut deployment = rendered
+            .into_iter()
+            .find(|object| object["kind"] == "Deployment")
+            .expect("the example has one");
+        let spec = &mut deployment["spec"];
+        spec["replicas"] = json!(1);
+
+        let template = &mut spec["template"]["spec"];
+        let arguments = template["containers"][0]["args"].as_array_mut().expect("arguments");
+        arguments.extend(operator.iter().map(|argument| json!(argument)));
+        if !loopwatch.is_empty() {
+            template["initContainers"][0]["args"] = json!(loopwatch);
+        }
+
+        kube.apply(&deployment);
+
+        let pod = eventually(Duration::from_secs(60), "the operator has started", || {
+            let pods = kube.try_list("v1", "Pod", NAMESPACE)?;
+            let pod = pods.first().ok_or("there is no Pod")?;
+            let status = &pod["status"]["containerStatuses"][0];
+            match status["containerID"].as_str().is_some_and(|id| !id.is_empty()) {
+                true => Ok(pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()),
+                false => Err(pod["status"].to_string()),
+            }
+        });
+
+        Beside { node: &self.node, pod }
+    }
+
+    fn delete_widgets(&self) {
+        let kube = &self.node.plane.kube;
+        self.run(&[], &[]);
+        for widget in kube.try_list(ZOO, "Widget", "default").unwrap_or_default() {
+            let name = widget["metadata"]["name"].as_str().unwrap_or_default();
+            kube.delete(ZOO, "Widget", "default", name);
+        }
+    }
+}
+
+impl Beside<'_> {
+    /// Asks loopwatch.
+    fn json(&self, path: &str) -> Result<Value, String> {
+        let text = self.node.in_network_of(&self.container(LOOPWATCH), || http::get(PAGE, path))?;
+        serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))
+    }
+
+    /// The exposition, from where Prometheus scrapes it.
+    fn metrics(&self) -> Result<String, String> {
+        let address = self.pod()["status"]["podIP"].as_str().unwrap_or_default().to_owned();
+        let address = address.parse::<Ipv4Addr>().map_err(|error| error.to_string())?;
+        http::get_from((address, 9917).into(), "/metrics")
+    }
+
+    fn findings(&self) -> Result<Vec<Value>, String> {
+        let findings = self.json("/api/v1/findings")?["findings"].take();
+        findings.as_array().cloned().ok_or_else(|| findings.to_string())
+    }
+
+    /// Waits for a finding.
+    fn expect(&self, code: &str) -> Value {
+        let what = format!("loopwatch reports {code}");
+        eventually(Duration::from_secs(180), &what, || {
+            let findings = self.findings()?;
+            let found = findings.iter().find(|finding| finding["code"] == code).cloned();
+            found.ok_or_else(|| format!("{findings:?}\n{}", self.pod()["status"]))
+        })
+    }
+
+    fn pod(&self) -> Value {
+        let kube = &self.node.plane.kube;
+        kube.find("v1", "Pod", NAMESPACE, &self.pod).unwrap_or_default()
+    }
+
+    /// The status of a container, in the Pod.
+    fn status(&self, container: &str) -> Value {
+        let pod = self.pod();
+        ["containerStatuses", "initContainerStatuses"]
+            .iter()
+            .filter_map(|list| pod["status"][list].as_array())
+            .flatten()
+            .find(|status| status["name"] == container)
+            .cloned()
+            .unwrap_or_default()
+    }
+
+    fn state(&self, container: &str) -> Value {
+        self.status(container)["state"].take()
+    }
+
+    /// The id of a container; empty if it has not started.
+    fn container(&self, name: &str) -> String {
+        self.status(name)["containerID"].as_str().unwrap_or_default().to_owned()
+    }
+}
