@@ -20,6 +20,16 @@ app.kubernetes.io/part-of: loopwatch
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
+{{/* Fails if a value sets a label or annotation of the chart, which YAML would then have twice. The argument is a dictionary with the name of
+the value, its content and the keys of the chart. */}}
+{{- define "loopwatch.refuse" -}}
+{{- $name := .name }}
+{{- $own := .own }}
+{{- range $key, $_ := .map }}
+{{- if hasKey $own $key }}{{ fail (printf "%s: the chart sets %s itself" $name $key) }}{{ end }}
+{{- end }}
+{{- end }}
+
 {{/* The labels of all objects. */}}
 {{- define "loopwatch.labels" -}}
 {{ include "loopwatch.podLabels" . }}
@@ -84,19 +94,18 @@ subjects:
 
 {{/* The annotations of the Pod; empty if there are none. */}}
 {{- define "loopwatch.podAnnotations" -}}
-{{- $annotations := deepCopy .Values.podAnnotations }}
+{{- $own := dict }}
 {{- if .Values.scrapeAnnotations.enabled }}
-{{- $annotations = merge (dict "prometheus.io/scrape" "true" "prometheus.io/port" "9917" "prometheus.io/path" "/metrics") $annotations }}
-{{- if .Values.tls.enabled }}
-{{- $annotations = merge (dict "prometheus.io/scheme" "https") $annotations }}
-{{- end }}
+{{- $own = dict "prometheus.io/scrape" "true" "prometheus.io/port" "9917" "prometheus.io/path" "/metrics" }}
+{{- if .Values.tls.enabled }}{{ $_ := set $own "prometheus.io/scheme" "https" }}{{ end }}
 {{- end }}
 {{- if .Values.tls.enabled }}
 {{- /* The format of Prometheus' exporters. Names of files are relative to the folder of the file. */}}
-{{- $file := dict "tls_server_config" (dict "cert_file" "tls.crt" "key_file" "tls.key") }}
-{{- $annotations = merge (dict "loopwatch/web-config" (printf "%s\n" (toYaml (merge $file (deepCopy .Values.tls.webConfig))))) $annotations }}
+{{- $file := merge (dict "tls_server_config" (dict "cert_file" "tls.crt" "key_file" "tls.key")) (deepCopy .Values.tls.webConfig) }}
+{{- $_ := set $own "loopwatch/web-config" (printf "%s\n" (toYaml $file)) }}
 {{- end }}
-{{- with $annotations }}{{ toYaml . }}{{ end }}
+{{- include "loopwatch.refuse" (dict "name" "podAnnotations" "map" .Values.podAnnotations "own" $own) }}
+{{- with merge $own .Values.podAnnotations }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{/* One endpoint of a PodMonitor or ServiceMonitor; the argument is the chart and the values of the monitor. */}}
