@@ -89,7 +89,7 @@ subjects:
 {{- if ne .Values.logFormat "text" }}
 {{- $env = append $env (dict "name" "LOOPWATCH_LOG_FORMAT" "value" .Values.logFormat) }}
 {{- end }}
-{{- with concat $env .Values.extraEnv }}{{ toYaml . }}{{ end }}
+{{- with concat $env (.Values.extraEnv | default list) }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{/* The annotations of the Pod; empty if there are none. */}}
@@ -105,7 +105,7 @@ subjects:
 {{- $_ := set $own "loopwatch/web-config" (printf "%s\n" (toYaml $file)) }}
 {{- end }}
 {{- include "loopwatch.refuse" (dict "name" "podAnnotations" "map" .Values.podAnnotations "own" $own) }}
-{{- with merge $own .Values.podAnnotations }}{{ toYaml . }}{{ end }}
+{{- with merge $own (.Values.podAnnotations | default dict) }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{/* One endpoint of a PodMonitor or ServiceMonitor; the argument is the chart and the values of the monitor. */}}
