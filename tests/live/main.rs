@@ -16,6 +16,7 @@ mod alerts;
 mod bed;
 mod burst;
 mod case;
+mod chart;
 mod check;
 mod clock;
 mod compare;
@@ -138,6 +139,7 @@ fn trials() -> Vec<Trial> {
         crossing::trials(),
         webhooks::trials(),
         install::trials(),
+        chart::trials(),
         pods::trials(),
         port::trials(),
         process::trials(),
@@ -157,6 +159,7 @@ fn trials() -> Vec<Trial> {
         demo::trials(),
         scaling::serial_trials(),
         install::serial_trials(),
+        chart::serial_trials(),
         doctor::serial_trials(),
     ];
 

@@ -123,6 +123,22 @@ const KUBELET: Built = Built {
     takes: "half a minute",
 };
 
+/// Helm 3 and Helm 4, which only the tests of the chart need.
+const HELM: [Built; 2] = [
+    Built {
+        name: "helm3",
+        module: "helm3",
+        package: "helm.sh/helm/v3/cmd/helm",
+        takes: "two to four minutes",
+    },
+    Built {
+        name: "helm4",
+        module: "helm4",
+        package: "helm.sh/helm/v4/cmd/helm",
+        takes: "two to four minutes",
+    },
+];
+
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
     name: "kube-state-metrics",
@@ -232,6 +248,17 @@ pub fn kube_state_metrics() -> Result<PathBuf, Missing> {
 /// Like [`find`].
 pub fn jaeger() -> Result<PathBuf, Missing> {
     JAEGER.find(&cache()?)
+}
+
+/// Finds or builds Helm 3 and Helm 4.
+///
+/// # Errors
+/// Like [`find`].
+pub fn helm() -> Result<[PathBuf; 2], Missing> {
+    let cache = cache()?;
+    let paths = HELM.iter().map(|version| version.find(&cache)).collect::<Result<Vec<_>, _>>()?;
+
+    Ok(exactly(paths))
 }
 
 /// Finds or builds prometheus-adapter.

@@ -31,6 +31,7 @@ pub mod gate;
 pub mod gear;
 pub mod gizmo;
 pub mod guard;
+pub mod helm;
 pub mod http;
 pub mod jaeger;
 pub mod kinds;
