@@ -13,6 +13,8 @@ use serde_json::Value;
 
 #[path = "contracts/alerts.rs"]
 mod alerts;
+#[path = "contracts/chart.rs"]
+mod chart;
 #[path = "contracts/faults.rs"]
 mod faults;
 #[path = "contracts/links.rs"]

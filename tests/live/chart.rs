@@ -18,17 +18,31 @@ use loopwatch_testbed::wait::eventually;
 use loopwatch_testbed::{binaries, definitions, kustomize, repository};
 
 pub(crate) fn trials() -> Vec<Trial> {
+    let with_helm_4 = |name: &str, run: fn(&Helm)| {
+        test_after(name, binaries::helm_4, move |binary| run(&Helm::new(bed(), "helm4", &binary)))
+    };
+
     vec![
-        test_after("chart::values", binaries::helm, values),
-        test_after("chart::rendered", binaries::helm, rendered),
-        test_after("chart::monitors", binaries::helm, monitors),
-        test_after("chart::releases", binaries::helm, releases),
+        with_helm_4("chart::values", values),
+        with_helm_4("chart::rendered", rendered),
+        with_helm_4("chart::monitors", monitors),
+        with_helm_4("chart::releases", |helm| release(helm, "charted-four")),
+        test_after("chart::helm_3", binaries::helm_3, helm_3).with_ignored_flag(true),
     ]
 }
 
 /// Tests that add definitions to the cluster, and therefore run alone.
 pub(crate) fn serial_trials() -> Vec<Trial> {
     vec![alone("chart::everything", everything)]
+}
+
+/// The same with Helm 3.
+fn helm_3(binary: PathBuf) {
+    let helm = Helm::new(bed(), "helm3", &binary);
+    values(&helm);
+    rendered(&helm);
+    monitors(&helm);
+    release(&helm, "charted-three");
 }
 
 /// The image in tests. No registry has it.
@@ -60,58 +74,56 @@ type Objects = BTreeMap<(String, String, String), Value>;
 
 /// The chart passes Helm's checks with all files of `ci/`. A value that is misspelt, of a wrong type or
 /// missing is an error that names it.
-fn values(helm: [PathBuf; 2]) {
-    for helm in both(&helm) {
-        helm.run(&["lint", "--strict", &chart()]);
-        for file in FILES {
-            helm.run(&["lint", "--strict", &chart(), "--values", &of_ci(file)]);
-        }
+fn values(helm: &Helm) {
+    helm.run(&["lint", "--strict", &chart()]);
+    for file in FILES {
+        helm.run(&["lint", "--strict", &chart(), "--values", &of_ci(file)]);
+    }
 
-        for (flag, value, words) in [
-            ("--set", "podMonitor.enabled=yes", ["/podMonitor/enabled", "boolean"]),
-            ("--set", "image.tag=5", ["/image/tag", "string"]),
-            ("--set", "podMonitr.enabled=true", ["podMonitr", "not allowed"]),
-            ("--set", "rights.scop=cluster", ["/rights", "scop"]),
-            ("--set", "rights.scope=all", ["/rights/scope", "cluster"]),
-            // The configuration file of a Pod may not decide where loopwatch connects.
-            ("--set", "config.otlp=http://collector", ["/config", "otlp"]),
-            (
-                "--set-json",
-                r#"kinds=[{"apiGroups":["example.io"],"resources":["*"]}]"#,
-                ["/kinds/0/resources/0", "'*'"],
-            ),
-            (
-                "--set-json",
-                r#"kinds=[{"apiGroups":["*"],"resources":["widgets"]}]"#,
-                ["/kinds/0/apiGroups/0", "'*'"],
-            ),
-            ("--set", "podLabels.loopwatch/scrape=no", ["podLabels", "loopwatch/scrape"]),
-            ("--set", "serviceAccount.create=false", ["serviceAccount.name", "name the"]),
-            (
-                "--set",
-                "podMonitor.enabled=true,serviceMonitor.enabled=true",
-                ["serviceMonitor.enabled", "twice"],
-            ),
-            ("--set", "image.repository=", ["image.repository", "no image of loopwatch"]),
-            ("--set", "tls=null", ["missing", "tls"]),
-        ] {
-            let error = template(&helm, &["--set", &image(), flag, value]);
-            let error = error.err().unwrap_or_else(|| panic!("{value} is accepted"));
-            assert!(words.iter().all(|word| error.contains(word)), "{value}: {error}");
-        }
+    for (flag, value, words) in [
+        ("--set", "podMonitor.enabled=yes", ["/podMonitor/enabled", "boolean"]),
+        ("--set", "image.tag=5", ["/image/tag", "string"]),
+        ("--set", "podMonitr.enabled=true", ["podMonitr", "not allowed"]),
+        ("--set", "rights.scop=cluster", ["/rights", "scop"]),
+        ("--set", "rights.scope=all", ["/rights/scope", "cluster"]),
+        // The configuration file of a Pod may not decide where loopwatch connects.
+        ("--set", "config.otlp=http://collector", ["/config", "otlp"]),
+        (
+            "--set-json",
+            r#"kinds=[{"apiGroups":["example.io"],"resources":["*"]}]"#,
+            ["/kinds/0/resources/0", "'*'"],
+        ),
+        (
+            "--set-json",
+            r#"kinds=[{"apiGroups":["*"],"resources":["widgets"]}]"#,
+            ["/kinds/0/apiGroups/0", "'*'"],
+        ),
+        ("--set", "podLabels.loopwatch/scrape=no", ["podLabels", "loopwatch/scrape"]),
+        ("--set", "serviceAccount.create=false", ["serviceAccount.name", "name the"]),
+        (
+            "--set",
+            "podMonitor.enabled=true,serviceMonitor.enabled=true",
+            ["serviceMonitor.enabled", "twice"],
+        ),
+        ("--set", "image.repository=", ["image.repository", "no image of loopwatch"]),
+        ("--set", "tls=null", ["missing", "tls"]),
+    ] {
+        let error = template(helm, &["--set", &image(), flag, value]);
+        let error = error.err().unwrap_or_else(|| panic!("{value} is accepted"));
+        assert!(words.iter().all(|word| error.contains(word)), "{value}: {error}");
+    }
 
-        // Nobody needs to delete a value in this way, but it must not lead to an invalid manifest.
-        for value in ["kinds", "config", "resources", "extraEnv", "podAnnotations", "podLabels"] {
-            let rendered = template(&helm, &["--set", &image(), "--set", &format!("{value}=null")]);
-            let rendered = rendered.unwrap_or_else(|error| panic!("{value}: {error}"));
-            assert!(documents(&rendered).len() >= 8, "{value}");
-        }
+    // Nobody needs to delete a value in this way, but it must not lead to an invalid manifest.
+    for value in ["kinds", "config", "resources", "extraEnv", "podAnnotations", "podLabels"] {
+        let rendered = template(helm, &["--set", &image(), "--set", &format!("{value}=null")]);
+        let rendered = rendered.unwrap_or_else(|error| panic!("{value}: {error}"));
+        assert!(documents(&rendered).len() >= 8, "{value}");
     }
 }
 
 /// The chart renders what kustomize renders from `deploy/`, apart from Helm's labels and the
 /// Namespace.
-fn rendered(helm: [PathBuf; 2]) {
+fn rendered(helm: &Helm) {
     let kinds = r#"kinds=[{"apiGroups":["example.io"],"resources":["widgets","gadgets"]}]"#;
     let monitoring = "podMonitor.enabled=true,rules.enabled=true,dashboards.enabled=true";
     let access = "tls.enabled=true,webAuth.enabled=true";
@@ -142,98 +154,82 @@ fn rendered(helm: [PathBuf; 2]) {
         expected.retain(|(kind, _, _), _| kind != "Namespace");
         expected.values_mut().for_each(normalize);
 
-        for helm in both(&helm) {
-            // The image of the manifests.
-            let image = "image.repository=registry.invalid/loopwatch";
-            let flags = [&["--set", image][..], &flags[..]].concat();
-            let rendered = template(&helm, &flags).unwrap_or_else(|error| panic!("{error}"));
-            let mut found = objects(&rendered);
-            for (key, object) in &mut found {
-                let theirs =
-                    expected.get(key).unwrap_or_else(|| panic!("{form}: only Helm: {key:?}"));
-                strip(object, theirs);
-                normalize(object);
-                assert_eq!(*object, *theirs, "{form}: {key:?}");
-            }
-
-            assert!(found.keys().eq(expected.keys()), "{form}: {:?}", expected.keys());
+        // The image of the manifests.
+        let image = "image.repository=registry.invalid/loopwatch";
+        let flags = [&["--set", image][..], &flags[..]].concat();
+        let rendered = template(helm, &flags).unwrap_or_else(|error| panic!("{error}"));
+        let mut found = objects(&rendered);
+        for (key, object) in &mut found {
+            let theirs = expected.get(key).unwrap_or_else(|| panic!("{form}: only Helm: {key:?}"));
+            strip(object, theirs);
+            normalize(object);
+            assert_eq!(*object, *theirs, "{form}: {key:?}");
         }
+
+        assert!(found.keys().eq(expected.keys()), "{form}: {:?}", expected.keys());
     }
 
     // kustomize changes the layout of long expressions. Helm's are exactly those of the files.
-    for helm in both(&helm) {
-        let all = "rules.enabled=true,tenantRules.enabled=true,dashboards.enabled=true";
-        let rendered = template(&helm, &["--set", &image(), "--set", all]);
-        let found = objects(&rendered.unwrap_or_else(|error| panic!("{error}")));
-        let of = |kind: &str, name: &str| {
-            found
-                .get(&(kind.to_owned(), "loopwatch".to_owned(), name.to_owned()))
-                .unwrap_or_else(|| panic!("no {kind} {name}"))
-        };
+    let all = "rules.enabled=true,tenantRules.enabled=true,dashboards.enabled=true";
+    let rendered = template(helm, &["--set", &image(), "--set", all]);
+    let found = objects(&rendered.unwrap_or_else(|error| panic!("{error}")));
+    let of = |kind: &str, name: &str| {
+        found
+            .get(&(kind.to_owned(), "loopwatch".to_owned(), name.to_owned()))
+            .unwrap_or_else(|| panic!("no {kind} {name}"))
+    };
 
-        for (name, component) in
-            [("loopwatch", "monitoring"), ("loopwatch-tenants", "tenant-alerts")]
-        {
-            let file = format!("deploy/components/{component}/prometheusrule.yaml");
-            let [rules] = &documents(&read(&file))[..] else { panic!("{file}") };
-            assert_eq!(of("PrometheusRule", name)["spec"], rules["spec"], "{file}");
-        }
+    for (name, component) in [("loopwatch", "monitoring"), ("loopwatch-tenants", "tenant-alerts")] {
+        let file = format!("deploy/components/{component}/prometheusrule.yaml");
+        let [rules] = &documents(&read(&file))[..] else { panic!("{file}") };
+        assert_eq!(of("PrometheusRule", name)["spec"], rules["spec"], "{file}");
+    }
 
-        for name in DASHBOARDS {
-            let file = format!("{name}.json");
-            let text = read(&format!("dashboards/{file}"));
-            assert_eq!(of("ConfigMap", name)["data"], json!({file: text}), "{name}");
-        }
+    for name in DASHBOARDS {
+        let file = format!("{name}.json");
+        let text = read(&format!("dashboards/{file}"));
+        assert_eq!(of("ConfigMap", name)["data"], json!({file: text}), "{name}");
     }
 }
 
 /// The ServiceMonitor leads to the Pod by its Service, with the endpoint of the PodMonitor, and the
 /// annotations name the same port and scheme.
-fn monitors(helm: [PathBuf; 2]) {
-    for helm in both(&helm) {
-        let access = "tls.enabled=true,webAuth.enabled=true,scrapeAnnotations.enabled=true";
-        let with = |monitor: &str| {
-            let monitor = format!("{monitor}.enabled=true");
-            let rendered =
-                template(&helm, &["--set", &image(), "--set", access, "--set", &monitor]);
-            documents(&rendered.unwrap_or_else(|error| panic!("{error}")))
-        };
-        let (by_pod, by_service) = (with("podMonitor"), with("serviceMonitor"));
+fn monitors(helm: &Helm) {
+    let access = "tls.enabled=true,webAuth.enabled=true,scrapeAnnotations.enabled=true";
+    let with = |monitor: &str| {
+        let monitor = format!("{monitor}.enabled=true");
+        let rendered = template(helm, &["--set", &image(), "--set", access, "--set", &monitor]);
+        documents(&rendered.unwrap_or_else(|error| panic!("{error}")))
+    };
+    let (by_pod, by_service) = (with("podMonitor"), with("serviceMonitor"));
 
-        let service = only(&by_service, "Service");
-        let monitor = only(&by_service, "ServiceMonitor");
-        let template = &only(&by_service, "Deployment")["spec"]["template"];
-        let has = |labels: &Value, selector: &Value| {
-            let selector = selector.as_object().unwrap_or_else(|| panic!("{selector}"));
-            selector.iter().all(|(label, value)| labels[label] == *value)
-        };
-        assert!(has(&template["metadata"]["labels"], &service["spec"]["selector"]), "{service}");
-        let selector = &monitor["spec"]["selector"]["matchLabels"];
-        assert!(has(&service["metadata"]["labels"], selector), "{monitor}");
+    let service = only(&by_service, "Service");
+    let monitor = only(&by_service, "ServiceMonitor");
+    let template = &only(&by_service, "Deployment")["spec"]["template"];
+    let has = |labels: &Value, selector: &Value| {
+        let selector = selector.as_object().unwrap_or_else(|| panic!("{selector}"));
+        selector.iter().all(|(label, value)| labels[label] == *value)
+    };
+    assert!(has(&template["metadata"]["labels"], &service["spec"]["selector"]), "{service}");
+    let selector = &monitor["spec"]["selector"]["matchLabels"];
+    assert!(has(&service["metadata"]["labels"], selector), "{monitor}");
 
-        let container = &template["spec"]["containers"][0]["ports"][0];
-        let port = &service["spec"]["ports"][0];
-        assert_eq!(port["targetPort"], container["name"], "{service}");
-        let endpoint = &monitor["spec"]["endpoints"][0];
-        assert_eq!(endpoint["port"], port["name"], "{monitor}");
-        let pods = only(&by_pod, "PodMonitor");
-        assert_eq!(*endpoint, pods["spec"]["podMetricsEndpoints"][0], "{monitor}");
+    let container = &template["spec"]["containers"][0]["ports"][0];
+    let port = &service["spec"]["ports"][0];
+    assert_eq!(port["targetPort"], container["name"], "{service}");
+    let endpoint = &monitor["spec"]["endpoints"][0];
+    assert_eq!(endpoint["port"], port["name"], "{monitor}");
+    let pods = only(&by_pod, "PodMonitor");
+    assert_eq!(*endpoint, pods["spec"]["podMetricsEndpoints"][0], "{monitor}");
 
-        let annotations = &template["metadata"]["annotations"];
-        assert_eq!(annotations["prometheus.io/port"], container["containerPort"].to_string());
-        assert_eq!(annotations["prometheus.io/path"], endpoint["path"]);
-        assert_eq!(annotations["prometheus.io/scheme"], endpoint["scheme"]);
-    }
+    let annotations = &template["metadata"]["annotations"];
+    assert_eq!(annotations["prometheus.io/port"], container["containerPort"].to_string());
+    assert_eq!(annotations["prometheus.io/path"], endpoint["path"]);
+    assert_eq!(annotations["prometheus.io/scheme"], endpoint["scheme"]);
 }
 
 /// Helm installs, upgrades, rolls back and uninstalls the chart. With the account of the release,
 /// loopwatch watches the kinds of the values.
-fn releases(helm: [PathBuf; 2]) {
-    for (version, helm) in ["three", "four"].into_iter().zip(both(&helm)) {
-        release(&helm, &format!("charted-{version}"));
-    }
-}
-
 fn release(helm: &Helm, namespace: &str) {
     let kube = &bed().kube;
     let name = format!("{namespace}-loopwatch");
@@ -324,7 +320,8 @@ fn release(helm: &Helm, namespace: &str) {
 /// The API server accepts everything that the chart can render, without any field that it does not
 /// know, in a cluster with the Prometheus Operator. The release with everything fits into its Secret.
 fn everything() {
-    let helm = binaries::helm().unwrap_or_else(|missing| panic!("{missing}"));
+    let binary = binaries::helm_4().unwrap_or_else(|missing| panic!("{missing}"));
+    let helm = Helm::new(bed(), "helm4", &binary);
     let definitions = definitions::find().unwrap_or_else(|missing| panic!("{missing}"));
     let kube = &bed().kube;
     let _installed = definitions.install(kube);
@@ -335,54 +332,45 @@ fn everything() {
         kube.namespace(name);
     }
 
-    for helm in both(&helm) {
-        for file in FILES {
-            let (chart, values) = (chart(), of_ci(file));
-            let release = ["template", namespace, &chart, "--namespace", namespace];
-            let flags = ["--values", &values, "--kube-version", "1.34.2"];
-            let rendered = documents(&helm.run(&[&release[..], &flags[..]].concat()));
-            for object in &rendered {
-                kube.try_apply_strictly(object).unwrap_or_else(|error| panic!("{file}: {error}"));
-            }
-
-            for object in &rendered {
-                let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-                let metadata = &object["metadata"];
-                kube.delete(
-                    &text(&object["apiVersion"]),
-                    &text(&object["kind"]),
-                    &text(&metadata["namespace"]),
-                    &text(&metadata["name"]),
-                );
-            }
+    for file in FILES {
+        let (chart, values) = (chart(), of_ci(file));
+        let release = ["template", namespace, &chart, "--namespace", namespace];
+        let flags = ["--values", &values, "--kube-version", "1.37.2"];
+        let rendered = documents(&helm.run(&[&release[..], &flags[..]].concat()));
+        for object in &rendered {
+            kube.try_apply_strictly(object).unwrap_or_else(|error| panic!("{file}: {error}"));
         }
 
-        // The image does not exist, and neither do the Secrets and the volume: nothing waits for the Pod.
-        let (chart, values) = (chart(), of_ci("all"));
-        let verb = ["upgrade", "--install", namespace, &chart];
-        let flags = ["--namespace", namespace, "--values", &values];
-        eventually(Duration::from_secs(60), "nothing of the manifests is left", || {
-            helm.try_run(&[&verb[..], &flags[..]].concat())
-        });
-        let secrets =
-            kube.try_list("v1", "Secret", namespace).unwrap_or_else(|error| panic!("{error}"));
-        let stored = secrets.iter().find(|secret| secret["type"] == "helm.sh/release.v1");
-        let data =
-            stored.and_then(|secret| secret["data"]["release"].as_str()).expect("the release");
-        let bytes = data.len() / 4 * 3;
-        assert!(bytes < RELEASE_BYTES, "a release has {bytes} bytes");
-        eprintln!("a release of the chart with everything has {bytes} bytes");
-
-        helm.run(&["uninstall", namespace, "--namespace", namespace]);
+        for object in &rendered {
+            let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+            let metadata = &object["metadata"];
+            kube.delete(
+                &text(&object["apiVersion"]),
+                &text(&object["kind"]),
+                &text(&metadata["namespace"]),
+                &text(&metadata["name"]),
+            );
+        }
     }
 
-    kube.delete("v1", "Namespace", "", namespace);
-}
+    // The image does not exist, and neither do the Secrets and the volume: nothing waits for the Pod.
+    let (chart, values) = (chart(), of_ci("all"));
+    let verb = ["upgrade", "--install", namespace, &chart];
+    let flags = ["--namespace", namespace, "--values", &values];
+    eventually(Duration::from_secs(60), "nothing of the manifests is left", || {
+        helm.try_run(&[&verb[..], &flags[..]].concat())
+    });
+    let secrets =
+        kube.try_list("v1", "Secret", namespace).unwrap_or_else(|error| panic!("{error}"));
+    let stored = secrets.iter().find(|secret| secret["type"] == "helm.sh/release.v1");
+    let data = stored.and_then(|secret| secret["data"]["release"].as_str()).expect("the release");
+    let bytes = data.len() / 4 * 3;
+    assert!(bytes < RELEASE_BYTES, "a release has {bytes} bytes");
+    eprintln!("a release of the chart with everything has {bytes} bytes");
 
-/// Helm 3 and Helm 4.
-fn both(binaries: &[PathBuf; 2]) -> [Helm; 2] {
-    let [three, four] = binaries;
-    [Helm::new(bed(), "helm3", three), Helm::new(bed(), "helm4", four)]
+    helm.run(&["uninstall", namespace, "--namespace", namespace]);
+
+    kube.delete("v1", "Namespace", "", namespace);
 }
 
 fn chart() -> String {
@@ -408,7 +396,7 @@ fn read(file: &str) -> String {
 fn template(helm: &Helm, flags: &[&str]) -> Result<String, String> {
     let chart = chart();
     let release = ["template", "loopwatch", &chart, "--namespace", "loopwatch"];
-    helm.try_run(&[&release[..], &["--kube-version", "1.34.2"][..], flags].concat())
+    helm.try_run(&[&release[..], &["--kube-version", "1.37.2"][..], flags].concat())
 }
 
 /// Writes a kustomization with `deploy/base` and a component, and returns its folder.

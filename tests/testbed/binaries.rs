@@ -123,21 +123,21 @@ const KUBELET: Built = Built {
     takes: "half a minute",
 };
 
-/// Helm 3 and Helm 4, which only the tests of the chart need.
-const HELM: [Built; 2] = [
-    Built {
-        name: "helm3",
-        module: "helm3",
-        package: "helm.sh/helm/v3/cmd/helm",
-        takes: "two to four minutes",
-    },
-    Built {
-        name: "helm4",
-        module: "helm4",
-        package: "helm.sh/helm/v4/cmd/helm",
-        takes: "two to four minutes",
-    },
-];
+/// Helm, which only the tests of the chart need.
+const HELM_4: Built = Built {
+    name: "helm4",
+    module: "helm4",
+    package: "helm.sh/helm/v4/cmd/helm",
+    takes: "two to four minutes",
+};
+
+/// The version of Helm before, which only an ignored test needs.
+const HELM_3: Built = Built {
+    name: "helm3",
+    module: "helm3",
+    package: "helm.sh/helm/v3/cmd/helm",
+    takes: "two to four minutes",
+};
 
 /// The program that the benchmarks compare loopwatch with. Tests do not need it.
 const KUBE_STATE_METRICS: Built = Built {
@@ -250,15 +250,20 @@ pub fn jaeger() -> Result<PathBuf, Missing> {
     JAEGER.find(&cache()?)
 }
 
-/// Finds or builds Helm 3 and Helm 4.
+/// Finds or builds Helm 4.
 ///
 /// # Errors
 /// Like [`find`].
-pub fn helm() -> Result<[PathBuf; 2], Missing> {
-    let cache = cache()?;
-    let paths = HELM.iter().map(|version| version.find(&cache)).collect::<Result<Vec<_>, _>>()?;
+pub fn helm_4() -> Result<PathBuf, Missing> {
+    HELM_4.find(&cache()?)
+}
 
-    Ok(exactly(paths))
+/// Finds or builds Helm 3.
+///
+/// # Errors
+/// Like [`find`].
+pub fn helm_3() -> Result<PathBuf, Missing> {
+    HELM_3.find(&cache()?)
 }
 
 /// Finds or builds prometheus-adapter.

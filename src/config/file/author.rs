@@ -63,3 +63,22 @@ pub(super) fn refusal(keys: &[(String, String)]) -> Option<String> {
         variable(flag)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The chart writes the file of the cluster, so it refuses other keys before anything changes.
+    #[test]
+    fn the_chart_accepts_exactly_the_keys_of_the_cluster() {
+        let schema = include_str!("../../../deploy/chart/loopwatch/values.schema.json");
+        let schema: serde_json::Value = serde_json::from_str(schema).unwrap();
+        let config = schema["properties"]["config"]["properties"].as_object().unwrap();
+        let flags = FOR_THE_CLUSTER.iter().map(|flag| flag.replace('-', "_"));
+        let mut wanted: Vec<String> =
+            flags.chain(["settings", "findings"].map(str::to_owned)).collect();
+
+        wanted.sort();
+        assert!(config.keys().eq(&wanted), "{:?}, {wanted:?}", config.keys());
+    }
+}
