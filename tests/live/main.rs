@@ -33,6 +33,7 @@ mod exposition;
 mod faults;
 mod frameworks;
 mod healthy;
+mod image;
 mod install;
 mod itself;
 mod kopf;
@@ -138,6 +139,7 @@ fn trials() -> Vec<Trial> {
         turns::trials(),
         crossing::trials(),
         webhooks::trials(),
+        image::trials(),
         install::trials(),
         chart::trials(),
         pods::trials(),
