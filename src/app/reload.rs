@@ -1,5 +1,6 @@
 //! Reads the configuration file again when it changes, so that a new threshold does not require a
-//! restart of the operator's Pod.
+//! restart of the operator's Pod. The same goes for the memory limit of the container, which an
+//! in-place resize of the Pod changes.
 //!
 //! loopwatch polls the file, which costs one `stat` every three seconds. The kubelet itself takes
 //! up to a minute to update a ConfigMap. Notifications from the kernel (inotify) would be faster,
@@ -20,7 +21,7 @@ use super::memory;
 use crate::config::{ClusterFlags, Flags, ProfileFlags};
 use crate::export::server::{ExportOptions, Exporter};
 use crate::sources::feed::{Clock, Closed, Feed, SystemClock};
-use crate::sources::operator::ProfileStore;
+use crate::sources::operator::{ProfileStore, own_memory_limit};
 use crate::system::stamp::{Stamp, Versions};
 
 /// Time between two polls of a file.
@@ -108,7 +109,7 @@ impl Reloader {
         let mut versions = Versions::new(None);
         loop {
             tokio::time::sleep(every).await;
-            let now = Stamp::of(&reload.path).await;
+            let now = (Stamp::of(&reload.path).await, own_memory_limit());
             if !versions.is_new(&now) {
                 continue;
             }
@@ -148,7 +149,7 @@ impl Reloader {
 
     /// Puts a new configuration into effect.
     async fn apply(&mut self, new: Configuration) -> Result<(), Closed> {
-        info!("read the changed configuration file");
+        info!("read the changed configuration");
         for flag in needs_restart(&self.current.flags, &new.flags) {
             warn!(
                 flag,

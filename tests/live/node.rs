@@ -16,7 +16,7 @@ use crate::bed::{bed, skip};
 use loopwatch_testbed::images::{self, Image};
 use loopwatch_testbed::kube::{ZOO, ZOO_KINDS, documents};
 use loopwatch_testbed::node::Node;
-use loopwatch_testbed::sidecar::quick;
+use loopwatch_testbed::sidecar::{self, Sidecar, quick};
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{http, kustomize, repository};
 
@@ -48,8 +48,10 @@ pub(crate) fn trials() -> Vec<Trial> {
         on_node("node::sidecar", sidecar),
         on_node("node::hanging_sidecar", hanging_sidecar),
         on_node("node::broken_sidecar", broken_sidecar),
+        on_node("node::resized_sidecar", resized_sidecar),
         on_node("node::crash_loop", crash_loop),
         on_node("node::out_of_memory", out_of_memory),
+        on_node("node::dies", dies),
     ]
 }
 
@@ -132,12 +134,7 @@ fn sidecar(zoo: &Zoo) {
     let memory = exposition.lines().find(|line| line.starts_with("process_resident_memory_bytes"));
     eprintln!("node: sidecar: {}", memory.unwrap_or_default());
 
-    let log = kube
-        .text(&format!(
-            "/api/v1/namespaces/{NAMESPACE}/pods/{}/log?container=loopwatch",
-            beside.pod
-        ))
-        .expect("the log of loopwatch");
+    let log = beside.log("").expect("the log of loopwatch");
     assert!(log.lines().any(|line| line.contains("INFO")), "{log}");
     assert!(!log.contains("ERROR") && !log.contains("panicked"), "{log}");
 
@@ -188,11 +185,70 @@ fn broken_sidecar(zoo: &Zoo) {
     });
     assert_eq!(beside.status(MANAGER)["restartCount"], 0, "{}", beside.pod());
 
-    let log = zoo.node.plane.kube.text(&format!(
-        "/api/v1/namespaces/{NAMESPACE}/pods/{}/log?container=loopwatch&previous=true",
-        beside.pod
-    ));
+    let log = beside.log("&previous=true");
     assert!(log.as_ref().is_ok_and(|log| log.contains("no-such-command")), "{log:?}");
+}
+
+/// loopwatch adopts a memory limit that changes while it runs.
+fn resized_sidecar(zoo: &Zoo) {
+    let beside = zoo.run(&[], &[]);
+    let derived = |bytes: u64| {
+        let what = format!("loopwatch derives its limit on objects from {bytes} bytes");
+        eventually(Duration::from_secs(60), &what, || {
+            let log = beside.log("")?;
+            let limit = format!("memory_limit_bytes={bytes} ");
+            if log.contains(&limit) { Ok(()) } else { Err(log) }
+        });
+    };
+
+    derived(128 << 20);
+    let more = json!({"spec": {"initContainers": [
+        {"name": LOOPWATCH, "resources": {"limits": {"memory": "192Mi"}}}]}});
+    let path = format!("/api/v1/namespaces/{NAMESPACE}/pods/{}/resize", beside.pod);
+    let resized = zoo.node.plane.kube.call(
+        "PATCH",
+        &path,
+        "application/strategic-merge-patch+json",
+        Some(&more),
+    );
+    resized.unwrap_or_else(|error| panic!("{error}"));
+
+    derived(192 << 20);
+    assert_eq!(beside.status(LOOPWATCH)["restartCount"], 0, "{}", beside.pod());
+}
+
+/// A node that dies with everything on it. Only a loopwatch elsewhere can see that.
+fn dies(zoo: &Zoo) {
+    let plane = &zoo.node.plane;
+    let _beside = zoo.run(&["--wait-for-pods=false"], &[]);
+    sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
+
+    let kubeconfig = plane.kubeconfig_of("outside.kubeconfig", &plane.url, NAMESPACE, DEPLOYMENT);
+    let operator = format!("--operator={NAMESPACE}/{DEPLOYMENT}");
+    let outside = Sidecar::start(plane, "outside", &kubeconfig, &quick(), &[&operator]);
+    outside.wait_synced(ZOO_KINDS.len());
+
+    plane.kube.zoo("Widget", "default", "kept", json!({}));
+    outside.expect(Duration::from_secs(60), "the widget is converged", || {
+        let objects = outside.objects("name=kept")?;
+        match objects.iter().all(|object| object["state"] == "converged") && !objects.is_empty() {
+            true => Ok(()),
+            false => Err(json!(objects).to_string()),
+        }
+    });
+
+    zoo.node.die();
+    let (found, after) =
+        outside.expect_finding(Duration::from_secs(240), "OperatorDown", "Operator", DEPLOYMENT);
+    eprintln!("node: dead node: OperatorDown after {after:.0?}: {found}");
+
+    // The object is what it was: its last status says Ready, and nobody has changed it.
+    let objects = outside.objects("name=kept").expect("objects");
+    assert!(objects.iter().all(|object| object["state"] == "converged"), "{objects:?}");
+
+    zoo.node.start_kubelet();
+    outside.expect_cleared(Duration::from_secs(240), "OperatorDown", "Operator", DEPLOYMENT);
+    zoo.delete_widgets();
 }
 
 /// An operator that crashes on one object, with the kubelet's own backoff between two starts.
@@ -327,6 +383,14 @@ impl Beside<'_> {
     fn json(&self, path: &str) -> Result<Value, String> {
         let text = self.node.in_network_of(&self.container(LOOPWATCH), || http::get(PAGE, path))?;
         serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))
+    }
+
+    /// The log of loopwatch, as `kubectl logs` shows it.
+    fn log(&self, more: &str) -> Result<String, String> {
+        let Self { node, pod } = self;
+        let path =
+            format!("/api/v1/namespaces/{NAMESPACE}/pods/{pod}/log?container={LOOPWATCH}{more}");
+        node.plane.kube.text(&path)
     }
 
     /// The exposition, from where Prometheus scrapes it.

@@ -164,12 +164,17 @@ impl Node {
         process.ok_or_else(|| format!("container {container} does not run:\n{tasks}"))
     }
 
-    /// Stops the kubelet, as if the node had died. Its containers go on.
-    pub fn stop_kubelet(&self) {
+    /// Kills the kubelet and all containers, as if the machine had lost its power.
+    pub fn die(&self) {
         self.kubelet.lock().unwrap_or_else(PoisonError::into_inner).kill();
+        let tasks = ctr(&self.directory).args(["tasks", "ls", "-q"]).run();
+        let tasks = String::from_utf8_lossy(&tasks.stdout).into_owned();
+        for task in tasks.split_whitespace() {
+            ctr(&self.directory).args(["tasks", "kill", "-s", "KILL", task]).run();
+        }
     }
 
-    /// Starts the kubelet again.
+    /// Starts the kubelet of a dead node again.
     pub fn start_kubelet(&self) {
         let mut kubelet = self.kubelet.lock().unwrap_or_else(PoisonError::into_inner);
         *kubelet = kubelet.program.start();
@@ -177,13 +182,7 @@ impl Node {
 
     /// Kills all containers, unmounts their file systems, and removes the addresses.
     fn stop(&mut self) {
-        self.stop_kubelet();
-        let tasks = ctr(&self.directory).args(["tasks", "ls", "-q"]).run();
-        let tasks = String::from_utf8_lossy(&tasks.stdout).into_owned();
-        for task in tasks.split_whitespace() {
-            ctr(&self.directory).args(["tasks", "kill", "-s", "KILL", task]).run();
-        }
-
+        self.die();
         pause(Duration::from_millis(500));
         self.containerd.kill();
         unmount(&self.directory);
