@@ -26,7 +26,7 @@ const VERSION: &str = "KUBERNETES";
 const PROGRESS: Duration = Duration::from_secs(20);
 
 /// A program, and the Go module that pins its version.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Built {
     pub(crate) name: &'static str,
     /// The folder of the module, below `controlplane`.
@@ -71,13 +71,16 @@ const OTHER_PARTS: [Built; 4] = [
         package: "sigs.k8s.io/kustomize/kustomize/v5",
         takes: "half a minute",
     },
-    Built {
-        name: "cert-manager-controller",
-        module: "cert-manager",
-        package: "github.com/cert-manager/cert-manager/cmd/controller",
-        takes: "one to three minutes",
-    },
+    CERT_MANAGER,
 ];
+
+/// A published operator, which the default tests use.
+pub(crate) const CERT_MANAGER: Built = Built {
+    name: "cert-manager-controller",
+    module: "cert-manager",
+    package: "github.com/cert-manager/cert-manager/cmd/controller",
+    takes: "one to three minutes",
+};
 
 /// The files of cert-manager's module that an installation needs: the definitions and the
 /// permissions.

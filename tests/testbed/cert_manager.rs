@@ -3,7 +3,7 @@
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::controlplane::ControlPlane;
 use super::guard::Program;
@@ -39,10 +39,7 @@ pub fn install(plane: &ControlPlane) {
     kube.apply(&json!({"apiVersion": "v1", "kind": "ServiceAccount",
         "metadata": {"name": NAMESPACE, "namespace": NAMESPACE}}));
 
-    let file = &plane.binaries.cert_manager_templates;
-    let templates =
-        std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    for object in documents(&render(&templates)) {
+    for object in manifests(plane) {
         kube.apply(&object);
     }
 
@@ -51,6 +48,14 @@ pub fn install(plane: &ControlPlane) {
             kube.get(&path(api, kind, "", ""))
         });
     }
+}
+
+/// Its definitions and permissions.
+pub(crate) fn manifests(plane: &ControlPlane) -> Vec<Value> {
+    let file = &plane.binaries.cert_manager_templates;
+    let templates =
+        std::fs::read_to_string(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+    documents(&render(&templates))
 }
 
 /// Renders the templates of the chart as `helm install cert-manager --namespace cert-manager` does:

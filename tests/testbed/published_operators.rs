@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::binaries::{Built, Missing, cache, module_folder};
+use super::binaries::{self, Built, Missing, cache, module_folder};
 use super::controlplane::ControlPlane;
 use super::guard::Program;
 use super::kube::documents;
 use super::pods::{self, StandInPod};
 use super::published::Replica;
 use super::wait::eventually;
-use super::{kustomize, ports};
+use super::{cert_manager, kustomize, ports};
 
 /// An operator that can be built from its Go module.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ pub struct Published {
     /// Files and folders of its module with definitions and permissions.
     manifests: &'static [&'static str],
     /// Objects that a user of its chart has, besides those in the files.
-    more: fn(name: &str) -> Vec<Value>,
+    more: fn(plane: &ControlPlane, name: &str) -> Vec<Value>,
     /// Its arguments, for the ports of its metrics and of its health checks.
     arguments: fn(metrics: u16, health: u16) -> Vec<String>,
 }
@@ -47,7 +47,7 @@ pub const ARGO_ROLLOUTS: Published = Published {
         takes: "two to four minutes",
     },
     manifests: &["manifests/install.yaml"],
-    more: |_| Vec::new(),
+    more: |_, _| Vec::new(),
     arguments: |metrics, health| {
         vec![format!("--metricsPort={metrics}"), format!("--healthzPort={health}")]
     },
@@ -63,7 +63,7 @@ pub const PROMETHEUS_OPERATOR: Published = Published {
         takes: "two minutes",
     },
     manifests: &["bundle.yaml"],
-    more: |_| Vec::new(),
+    more: |_, _| Vec::new(),
     arguments: |metrics, _| vec![format!("--web.listen-address=127.0.0.1:{metrics}")],
 };
 
@@ -77,7 +77,7 @@ pub const KRO: Published = Published {
         takes: "two minutes, and needs Go 1.26",
     },
     manifests: &["helm/crds"],
-    more: unrestricted,
+    more: |_, name| unrestricted(name),
     arguments: |metrics, health| {
         vec![
             format!("--metrics-bind-address=127.0.0.1:{metrics}"),
@@ -86,22 +86,45 @@ pub const KRO: Published = Published {
     },
 };
 
-/// Returns the Deployment and the account of kro's chart with its default permissions: everything.
-fn unrestricted(name: &str) -> Vec<Value> {
-    let rbac = "rbac.authorization.k8s.io/v1";
-    let role = format!("{name}-cluster-role");
-    vec![
+/// Many controllers in one process, whose objects are no workloads.
+pub const CERT_MANAGER: Published = Published {
+    name: "cert-manager",
+    build: binaries::CERT_MANAGER,
+    manifests: &[],
+    more: |plane, name| [workload(name).to_vec(), cert_manager::manifests(plane)].concat(),
+    arguments: |metrics, _| {
+        vec![
+            "--cluster-resource-namespace=cert-manager".to_owned(),
+            "--leader-election-namespace=cert-manager".to_owned(),
+            format!("--metrics-listen-address=127.0.0.1:{metrics}"),
+        ]
+    },
+};
+
+/// Returns the account and the Deployment of a chart.
+fn workload(name: &str) -> [Value; 2] {
+    [
         json!({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}),
         json!({"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": {
             "selector": {"matchLabels": {"app": name}}, "template": {
                 "metadata": {"labels": {"app": name}},
                 "spec": {"serviceAccountName": name, "containers": [{"name": name, "image": name}]}}}}),
+    ]
+}
+
+/// Returns what kro's chart has with its default permissions: everything.
+fn unrestricted(name: &str) -> Vec<Value> {
+    let rbac = "rbac.authorization.k8s.io/v1";
+    let role = format!("{name}-cluster-role");
+    let mut objects = workload(name).to_vec();
+    objects.extend([
         json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": role},
             "rules": [{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]}),
         json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": role},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}]}),
-    ]
+    ]);
+    objects
 }
 
 impl Published {
@@ -148,7 +171,8 @@ impl Published {
             files.push(name);
         }
 
-        let more: Vec<String> = (self.more)(self.name).iter().map(Value::to_string).collect();
+        let more: Vec<String> =
+            (self.more)(plane, self.name).iter().map(Value::to_string).collect();
         if !more.is_empty() {
             std::fs::write(folder.join("more.yaml"), more.join("\n---\n")).expect("our own folder");
             files.push("more.yaml".to_owned());

@@ -13,7 +13,9 @@ use super::expect_no_finding;
 use crate::bed::{bed, test};
 use loopwatch_testbed::controlplane::ControlPlane;
 use loopwatch_testbed::kube::Kube;
-use loopwatch_testbed::published_operators::{ARGO_ROLLOUTS, KRO, PROMETHEUS_OPERATOR, Published};
+use loopwatch_testbed::published_operators::{
+    ARGO_ROLLOUTS, CERT_MANAGER, KRO, PROMETHEUS_OPERATOR, Published,
+};
 use loopwatch_testbed::sidecar::Sidecar;
 use loopwatch_testbed::wait::{eventually, pause};
 
@@ -52,6 +54,7 @@ pub(super) fn trials() -> Vec<Trial> {
         test("published::argo_rollouts", of(argo_rollouts)).with_ignored_flag(true),
         test("published::prometheus_operator", of(prometheus_operator)).with_ignored_flag(true),
         test("published::kro", of(kro)).with_ignored_flag(true),
+        test("published::cert_manager_at_work", of(cert_manager)).with_ignored_flag(true),
     ]
 }
 
@@ -328,5 +331,32 @@ fn kro() -> Work {
         },
         // Its account may do everything, so loopwatch reads all definitions, too.
         true_anyway: &["PermissionExcess", "StatusSubresourceMissing"],
+    }
+}
+
+/// Certificates that an issuer in their namespace signs itself. A larger one has more names, and an
+/// upgrade changes the algorithm of the key.
+fn cert_manager() -> Work {
+    Work {
+        operator: CERT_MANAGER,
+        kind: ("cert-manager.io/v1", "Certificate"),
+        prepare: |_| (),
+        spec: |wish| {
+            let names: Vec<String> = (0..wish.size)
+                .map(|number| format!("{}-{number}.example.com", wish.name))
+                .collect();
+            let algorithm = if wish.upgraded { "ECDSA" } else { "RSA" };
+            let policy = if wish.second { "Never" } else { "Always" };
+            // A key that is never replaced keeps its algorithm.
+            let algorithm = if wish.second { "RSA" } else { algorithm };
+            json!({"secretName": wish.name, "dnsNames": names, "issuerRef": {"name": "self"},
+                "privateKey": {"algorithm": algorithm, "rotationPolicy": policy}})
+        },
+        beside: |_| {
+            vec![json!({"apiVersion": "cert-manager.io/v1", "kind": "Issuer",
+                "metadata": {"name": "self"}, "spec": {"selfSigned": {}}})]
+        },
+        is_done: |certificate| holds(certificate, "Ready"),
+        true_anyway: &["StatusSubresourceMissing"],
     }
 }
