@@ -78,6 +78,16 @@ impl Node {
             return Err(Impossible("this machine does not allow mounts".to_owned()));
         }
 
+        for address in [SERVICE.to_string(), NODE.to_owned()] {
+            let route = ip(&["route", "get", &address]);
+            // A neighbour of this machine, perhaps its gateway. An earlier node leaves a local one.
+            if !route.is_empty() && !route.contains(" via ") && !route.starts_with("local ") {
+                return Err(Impossible(format!(
+                    "a real node needs the address {address}, which belongs to a network of this machine"
+                )));
+            }
+        }
+
         set_address("replace", &SERVICE.to_string());
         TcpListener::bind((SERVICE, 443)).map(drop).map_err(|error| {
             Impossible(format!("a real node needs port 443 of {SERVICE}: {error}"))
@@ -287,19 +297,17 @@ fn import(directory: &Path, image: &Image) {
 /// Adds an address of this machine to the loopback interface, or removes it.
 fn set_address(action: &str, address: &str) {
     // Removing one that is not there fails, and changes nothing.
-    let _ = Command::new("ip")
-        .args(["address", action, &format!("{address}/32"), "dev", "lo"])
-        .output();
+    ip(&["address", action, &format!("{address}/32"), "dev", "lo"]);
+}
+
+/// Runs `ip`, and returns what it prints.
+fn ip(arguments: &[&str]) -> String {
+    let output = Command::new("ip").args(arguments).output();
+    output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
 }
 
 /// Removes the networks of Pods.
 fn remove_networks() {
-    let ip = |arguments: &[&str]| {
-        let output = Command::new("ip").args(arguments).output();
-        output
-            .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
-            .unwrap_or_default()
-    };
     let (pods, _) = PODS.rsplit_once('.').expect("an IPv4 network");
 
     for line in ip(&["netns", "list"]).lines() {
