@@ -181,9 +181,20 @@ impl Drop for Observations {
     }
 }
 
-/// Cuts the detail at its limit, between characters.
+/// The beginning of a detail that is too long, in bytes. Go wraps errors from the outside, so the cause is
+/// at the end.
+const BEGINNING: usize = 128;
+
+/// Cuts a detail that exceeds its limit: what remains is its beginning and its end.
 fn cut(detail: &str) -> String {
-    detail[..detail.floor_char_boundary(MAX_DETAIL)].to_owned()
+    const LEFT_OUT: &str = "…";
+    if detail.len() <= MAX_DETAIL {
+        return detail.to_owned();
+    }
+
+    let end = detail.len() - (MAX_DETAIL - BEGINNING - LEFT_OUT.len());
+    let beginning = &detail[..detail.floor_char_boundary(BEGINNING)];
+    [beginning, LEFT_OUT, &detail[detail.ceil_char_boundary(end)..]].concat()
 }
 
 #[cfg(test)]
@@ -192,7 +203,7 @@ mod tests {
     use std::time::Duration;
 
     use http::{HeaderMap, StatusCode, header};
-    use loopwatch_model::observation::{ObjectView, WatchId};
+    use loopwatch_model::observation::{CallFailure, FailedCall, ObjectView, WatchId};
 
     use super::clock::Clock;
     use super::*;
@@ -253,10 +264,34 @@ mod tests {
     }
 
     #[test]
-    fn long_details_are_cut_between_characters() {
-        let detail = "ä".repeat(MAX_DETAIL);
-        assert_eq!(cut(&detail).len(), MAX_DETAIL);
-        assert!(cut(&format!("x{detail}")).len() < MAX_DETAIL);
+    fn long_details_keep_their_beginning_and_their_end() {
+        let fits = "x".repeat(MAX_DETAIL);
+        assert_eq!(cut(&fits), fits);
+
+        for text in ["ä".repeat(MAX_DETAIL), format!("x{}", "ä".repeat(MAX_DETAIL))] {
+            let cut = cut(&text);
+            assert!((MAX_DETAIL - 2..=MAX_DETAIL).contains(&cut.len()), "{}", cut.len());
+            assert!(cut.starts_with(&text[..text.floor_char_boundary(64)]));
+            assert!(cut.ends_with(&text[text.len() - 64..]));
+        }
+    }
+
+    /// Kubernetes 1.37 wraps the failure of a conversion in the state of its cache.
+    #[test]
+    fn a_failed_conversion_in_a_long_detail_keeps_its_cause() {
+        let wrapped = "HTTP 429: storage is (re)initializing: failed to list <unspecified>: failed to read one or more \
+             things.converting.example.com from the storage: StorageError: corrupt object, Code: 7, Key: \
+             /registry/converting.example.com/things/webhooks-converting/first, ResourceVersion: 0, AdditionalErrorMsg: object \
+             not decodable revision=67096: conversion webhook for converting.example.com/v1, Kind=Thing failed: Post \
+             \"https://hook.webhooks-converting.svc:29511/convert?timeout=30s\": dial tcp 127.0.0.1:29511: connect: connection \
+             refused";
+        let call = FailedCall::read(&cut(wrapped)).expect("a failed call");
+
+        assert!(wrapped.len() > MAX_DETAIL);
+        assert_eq!(
+            (call.service.as_str(), call.cause),
+            ("webhooks-converting/hook", CallFailure::Connection)
+        );
     }
 
     /// An object with as many finalizers as a view has, each as long as allowed.
