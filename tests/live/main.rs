@@ -33,6 +33,7 @@ mod exposition;
 mod faults;
 mod frameworks;
 mod healthy;
+mod injection;
 mod install;
 mod itself;
 mod kopf;
@@ -136,6 +137,7 @@ fn trials() -> Vec<Trial> {
         crossing::trials(),
         webhooks::trials(),
         install::trials(),
+        injection::trials(),
         chart::trials(),
         pods::trials(),
         port::trials(),
