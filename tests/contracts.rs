@@ -686,6 +686,42 @@ fn the_manifests_mount_an_optional_config_map_where_run_looks_for_its_file() {
 }
 
 #[test]
+fn the_policy_injects_the_sidecar_of_the_component() {
+    let policy = yaml(&read("deploy/injection/policy.yaml"));
+    let variables = policy["spec"]["variables"].as_array().expect("variables");
+
+    // Apart from `dyn`, the expressions without a call are YAML.
+    let literal = |name: &str| -> Value {
+        let found = variables.iter().find(|variable| variable["name"] == name);
+        let found = found.unwrap_or_else(|| panic!("no variable {name}"));
+        let text = found["expression"].as_str().expect("an expression");
+
+        yaml(&text.replace("dyn(", "").replace(')', ""))
+    };
+
+    let fields = literal("fields");
+    let env = fields.as_array().into_iter().flatten().map(|pair| {
+        serde_json::json!({"name": pair[0], "valueFrom": {"fieldRef": {"fieldPath": pair[1]}}})
+    });
+    let mut sidecar = literal("sidecar");
+    sidecar["env"] = env.collect();
+    sidecar["image"] = literal("image");
+    sidecar["resources"] = literal("resources");
+
+    let component = yaml(&read("deploy/components/sidecar/sidecar.yaml"));
+    let template = &component["spec"]["template"];
+    assert_eq!(sidecar, template["spec"]["initContainers"][0]);
+    assert_eq!(literal("volume"), template["spec"]["volumes"][0]);
+    assert_eq!(literal("settings"), serde_json::json!([]), "the component has no settings");
+    assert_eq!(template["metadata"]["labels"], serde_json::json!({"loopwatch/scrape": "true"}));
+
+    // The patches in the documents name these by their position.
+    let first: Vec<&Value> = variables.iter().take(3).map(|variable| &variable["name"]).collect();
+    assert_eq!(first, ["image", "resources", "settings"]);
+    assert_eq!(policy["spec"]["failurePolicy"], "Ignore", "a Pod must start nevertheless");
+}
+
+#[test]
 fn the_tls_component_mounts_what_its_file_names() {
     let template = &yaml(&read("deploy/components/tls/tls.yaml"))["spec"]["template"];
     let container = &template["spec"]["initContainers"][0];

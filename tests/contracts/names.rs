@@ -8,12 +8,13 @@ use loopwatch::published::PUBLISHED;
 use super::{files_in, read, root};
 
 /// The files that name the image.
-const WITH_IMAGE: [&str; 5] = [
+const WITH_IMAGE: [&str; 6] = [
     "README.md",
     "deploy/README.md",
     "deploy/base/deployment.yaml",
     "deploy/components/sidecar/kustomization.yaml",
     "deploy/components/sidecar/sidecar.yaml",
+    "deploy/injection/policy.yaml",
 ];
 
 /// Public services where a stranger could register our name.
@@ -32,10 +33,13 @@ const SERVICES: [&str; 8] = [
 /// requires it, so Go never fetches it.
 const MODULE: &str = "module ";
 
-/// The images in a line of a manifest or of a document, if they are ours. A tag does not count.
+/// The image in a line of a manifest or of a document, if it is ours. A tag does not count. In an
+/// expression of a policy, the image is in quotes, on a line of its own.
 fn image_in(line: &str) -> Option<&str> {
-    let (_, value) = line.split_once("image: ").or_else(|| line.split_once("- name: "))?;
-    let name = value.split([' ', ',', '}']).next()?;
+    let after = |word: &str| Some(line.split_once(word)?.1);
+    let quoted = || line.trim_start().strip_prefix('\'');
+    let value = after("image: ").or_else(|| after("- name: ")).or_else(quoted)?;
+    let name = value.split([' ', ',', '}', '\'']).next()?;
     let (folder, image) = name.rsplit_once('/')?;
     let without_tag = image.split(':').next()?;
 

@@ -34,6 +34,7 @@ mod faults;
 mod frameworks;
 mod healthy;
 mod image;
+mod injection;
 mod install;
 mod itself;
 mod kopf;
@@ -141,6 +142,7 @@ fn trials() -> Vec<Trial> {
         webhooks::trials(),
         image::trials(),
         install::trials(),
+        injection::trials(),
         chart::trials(),
         pods::trials(),
         port::trials(),
