@@ -427,6 +427,38 @@ fn a_hostile_label_adds_nothing_to_a_command() {
 }
 
 /// Somebody may have fifty workloads with a container named loopwatch in a namespace that comes first.
+/// The template of the operator says nothing of loopwatch, and its Pod has it.
+#[tokio::test]
+async fn an_injected_container_counts() {
+    use loopwatch_testbed::standin::{Reply, answer, client};
+
+    let read = async |label: &'static str| {
+        let client = client(move |request| {
+            let labels = json!({"control-plane": "controller-manager"});
+            let items = match request.uri().path().rsplit('/').next() {
+                Some("deployments") => json!([workload("op", &labels, &json!([]))]),
+                Some("namespaces") => {
+                    json!([{"metadata": {"name": "shop", "labels": {"loopwatch/injection": label}}}])
+                }
+                Some("pods") => json!([pod(&json!({"running": {}}))]),
+                _ => json!([]),
+            };
+            let body = json!({"metadata": {}, "items": items}).to_string();
+            answer(Reply::Response(200, vec![], body))
+        });
+        Surroundings::read(&crate::sources::testing::cluster(client), None).await
+    };
+
+    let checks = |surroundings: &Surroundings| installed::checks(surroundings, "all namespaces");
+    let injected = checks(&read("enabled").await);
+    assert!(injected.iter().all(|check| check.state == CheckState::Well), "{injected:?}");
+    assert_eq!(injected.len(), 1, "{injected:?}");
+
+    // Without the label, loopwatch reads no Pods of a workload without the container.
+    let off = checks(&read("disabled").await);
+    assert!(off.iter().any(|check| check.state == CheckState::Problem), "{off:?}");
+}
+
 #[tokio::test]
 async fn workloads_whose_pods_were_not_read_are_no_problem() {
     use loopwatch_testbed::standin::{Reply, answer, client};

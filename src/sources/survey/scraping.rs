@@ -25,7 +25,7 @@ use crate::sources::api_server::Cluster;
 pub(crate) struct Surroundings {
     /// Deployments, StatefulSets and DaemonSets.
     pub(crate) workloads: Part<Workload>,
-    /// The Pods of the workloads with a loopwatch container.
+    /// The Pods of the workloads that have a loopwatch container, or whose Pods may get one.
     pub(crate) pods: Part<Pod>,
     pub(crate) services: Part<Object<ServiceSpec>>,
     pub(crate) namespaces: Part<Object<Nothing>>,
@@ -45,6 +45,9 @@ pub(crate) struct Part<T> {
     /// Why some or all objects are missing; empty if none is.
     pub(crate) left_out: String,
 }
+
+/// The label of the namespaces whose Pods `deploy/injection` may change.
+const INJECTION: (&str, &str) = ("loopwatch/injection", "enabled");
 
 /// Limit on workloads whose Pods loopwatch reads.
 const MOST_WORKLOADS: usize = 50;
@@ -69,11 +72,13 @@ impl Surroundings {
         workloads.add(stateful_sets);
         workloads.add(daemon_sets);
 
-        let (pods, services, namespaces) = join!(
-            pods(cluster, &workloads.items),
+        let (services, namespaces) = join!(
             part(cluster, "/api/v1", "services", "Service", namespace),
             all(cluster, "/api/v1/namespaces"),
         );
+        let namespaces = Part::of(namespaces, "namespaces");
+        let pods = pods(cluster, &workloads.items, &namespaces.items).await;
+        add_injected(&mut workloads.items, &pods.items);
 
         let (pod_monitors, service_monitors, rules, mut prometheuses, agents) = join!(
             part(cluster, MONITORING, "podmonitors", "PodMonitor", None),
@@ -90,7 +95,7 @@ impl Surroundings {
             workloads,
             pods,
             services,
-            namespaces: Part::of(namespaces, "namespaces"),
+            namespaces,
             pod_monitors,
             service_monitors,
             rules,
@@ -99,9 +104,24 @@ impl Surroundings {
     }
 }
 
-/// Reads the Pods of the workloads with a loopwatch container, of up to [`MOST_WORKLOADS`].
-async fn pods(cluster: &Cluster, workloads: &[Workload]) -> Part<Pod> {
-    let with: Vec<&Workload> = workloads.iter().filter(|it| it.loopwatch().is_some()).collect();
+/// Reads the Pods of the workloads that have a loopwatch container, or whose Pods may get one, of up to
+/// [`MOST_WORKLOADS`].
+async fn pods(
+    cluster: &Cluster,
+    workloads: &[Workload],
+    namespaces: &[Object<Nothing>],
+) -> Part<Pod> {
+    let is_injected = |workload: &&Workload| {
+        let (label, value) = INJECTION;
+        let of = |object: &&Object<Nothing>| object.metadata.name == workload.metadata.namespace;
+        let namespace = namespaces.iter().find(of);
+        namespace.is_some_and(|it| it.metadata.labels.get(label).is_some_and(|is| is == value))
+    };
+    let (with, mut perhaps): (Vec<&Workload>, Vec<&Workload>) =
+        workloads.iter().partition(|workload| workload.loopwatch().is_some());
+    perhaps.retain(is_injected);
+
+    let with = [with, perhaps].concat();
     let requests = with.iter().take(MOST_WORKLOADS).filter_map(|workload| {
         let selector = Selector::try_from(workload.spec.selector.clone()).ok()?.to_string();
         let namespace = percent_encode(&workload.metadata.namespace);
@@ -123,6 +143,17 @@ async fn pods(cluster: &Cluster, workloads: &[Workload]) -> Part<Pod> {
     }
 
     pods
+}
+
+/// Adds to the templates of workloads the container and the labels that an admission policy has added to
+/// their Pods.
+fn add_injected(workloads: &mut [Workload], pods: &[Pod]) {
+    for workload in workloads.iter_mut().filter(|workload| workload.loopwatch().is_none()) {
+        let has_it = |pod: &&Pod| !pod.has_ended() && pod.loopwatch().is_some();
+        if let Some(pod) = pods.iter().find(|pod| workload.owns(pod) && has_it(pod)) {
+            workload.run_like(pod);
+        }
+    }
 }
 
 impl<T> Part<T> {

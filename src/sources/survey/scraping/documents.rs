@@ -212,6 +212,13 @@ impl Workload {
         &self.spec.template.metadata.labels
     }
 
+    /// Makes the template that of a Pod, which has more than the template said.
+    pub(crate) fn run_like(&mut self, pod: &Pod) {
+        let template = &mut self.spec.template;
+        template.spec = pod.spec.clone();
+        template.metadata.labels.clone_from(&pod.metadata.labels);
+    }
+
     pub(crate) fn owns(&self, pod: &Pod) -> bool {
         pod.metadata.namespace == self.metadata.namespace
             && matches(&self.spec.selector, &pod.metadata.labels)
