@@ -8,10 +8,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use libtest_mimic::Trial;
+use serde_json::json;
 
 use crate::bed::{bed, test_where};
 use loopwatch_testbed::guard::Program;
-use loopwatch_testbed::kube::write_kubeconfig;
 use loopwatch_testbed::operator::{ACCOUNT, NAMESPACE};
 use loopwatch_testbed::repository;
 
@@ -46,19 +46,16 @@ fn names_and_certificates() {
     assert!(public.matches("BEGIN CERTIFICATE").count() > 50, "those of the public");
 
     let ours = fs::read_to_string(bed().directory().join("certs/apiserver.crt")).expect("ours");
-    let kubeconfig = file("kubeconfig");
+    // Without an authority of its own, loopwatch trusts those of the system.
     let token = bed().kube.token(NAMESPACE, ACCOUNT);
     let server = format!("https://{NAME}:{}", bed().port);
-    write_kubeconfig(kubeconfig, &server, &authorities, &token, "default");
-
-    // Without an authority of its own, loopwatch trusts those of the system.
-    let text = fs::read_to_string(file("kubeconfig")).expect("our file");
-    let text: String = text
-        .lines()
-        .filter(|line| !line.contains("certificate-authority"))
-        .map(|line| format!("{line}\n"))
-        .collect();
-    fs::write(file("kubeconfig"), text).expect("our file");
+    let kubeconfig = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "image",
+        "clusters": [{"name": "image", "cluster": {"server": server}}],
+        "users": [{"name": "image", "user": {"token": token}}],
+        "contexts": [{"name": "image", "context": {"cluster": "image", "user": "image"}}],
+    });
+    fs::write(file("kubeconfig"), kubeconfig.to_string()).expect("our folder");
 
     let check = Program::new("image-check", "chroot", bed().directory()).arg(&root).args([
         "/usr/local/bin/loopwatch",

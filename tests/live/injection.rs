@@ -64,6 +64,8 @@ fn chosen() {
         if sidecars(&pod) == 1 { Ok(()) } else { Err(pod.to_string()) }
     });
 
+    // Its containers may have none of the settings of Linux.
+    let on_windows = json!({"os": {"name": "windows"}, "containers": [{"name": "manager", "image": "manager:1"}]});
     for (form, namespace, labels, controller, spec, expected) in [
         ("additional", on, json!({"loopwatch/sidecar": "additional"}), None, plain(), 1),
         ("usual", on, usual(), replica_set, plain(), 1),
@@ -111,7 +113,7 @@ fn chosen() {
         ),
         ("on the node", on, usual(), replica_set, json!({"hostNetwork": true}), 0),
         ("root", on, asked(), None, json!({"securityContext": {"runAsUser": 0}}), 0),
-        ("Windows", on, asked(), None, json!({"os": {"name": "windows"}}), 0),
+        ("Windows", on, asked(), None, on_windows, 0),
         ("not named", named, usual(), Some(("ReplicaSet", "my-webhook-5d9f")), plain(), 0),
         // This one has it already.
         ("twice", on, asked(), None, json!({"initContainers": init(&["a", "loopwatch"])}), 1),

@@ -197,7 +197,10 @@ fn resized_sidecar(zoo: &Zoo) {
         eventually(Duration::from_secs(60), &what, || {
             let log = beside.log("")?;
             let limit = format!("memory_limit_bytes={bytes} ");
-            if log.contains(&limit) { Ok(()) } else { Err(log) }
+            match log.contains(&limit) {
+                true => Ok(()),
+                false => Err(format!("{}\n{log}", beside.pod()["status"])),
+            }
         });
     };
 
@@ -223,9 +226,8 @@ fn dies(zoo: &Zoo) {
     let _beside = zoo.run(&["--wait-for-pods=false"], &[]);
     sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
 
-    let kubeconfig = plane.kubeconfig_of("outside.kubeconfig", &plane.url, NAMESPACE, DEPLOYMENT);
     let operator = format!("--operator={NAMESPACE}/{DEPLOYMENT}");
-    let outside = Sidecar::start(plane, "outside", &kubeconfig, &quick(), &[&operator]);
+    let outside = Sidecar::start(plane, "outside", &plane.kube.kubeconfig, &quick(), &[&operator]);
     outside.wait_synced(ZOO_KINDS.len());
 
     plane.kube.zoo("Widget", "default", "kept", json!({}));
