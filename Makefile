@@ -34,7 +34,7 @@ test:
 
 # The syntax of the alert rules, and that each rule stays silent, fires and resolves when it should.
 rules:
-	promtool check rules alerts/*.rules.yaml alerts/tenants/*.rules.yaml
+	promtool check rules alerts/*.rules.yaml alerts/clusters/*.rules.yaml alerts/tenants/*.rules.yaml
 	cd alerts/tests && promtool test rules *.test.yaml
 
 # Rewrites the files that are generated from tables and recordings: read the diff.

@@ -6,6 +6,8 @@ super::runbooks![
     "ApiForbidden",
     "Blind",
     "CleanupSlow",
+    "ClusterDiffers",
+    "ClusterVanished",
     "ConditionFlapping",
     "ConditionMalformed",
     "ConfigInvalid",
