@@ -15,6 +15,8 @@ use serde_json::Value;
 mod alerts;
 #[path = "contracts/chart.rs"]
 mod chart;
+#[path = "contracts/clusters.rs"]
+mod clusters;
 #[path = "contracts/faults.rs"]
 mod faults;
 #[path = "contracts/links.rs"]

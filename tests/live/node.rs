@@ -194,7 +194,7 @@ fn resized_sidecar(zoo: &Zoo) {
     let beside = zoo.run(&[], &[]);
     let derived = |bytes: u64| {
         let what = format!("loopwatch derives its limit on objects from {bytes} bytes");
-        eventually(Duration::from_secs(60), &what, || {
+        eventually(Duration::from_secs(120), &what, || {
             let log = beside.log("")?;
             let limit = format!("memory_limit_bytes={bytes} ");
             match log.contains(&limit) {
