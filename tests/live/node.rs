@@ -16,7 +16,7 @@ use crate::bed::{bed, skip};
 use loopwatch_testbed::images::{self, Image};
 use loopwatch_testbed::kube::{ZOO, ZOO_KINDS, documents};
 use loopwatch_testbed::node::Node;
-use loopwatch_testbed::sidecar::{self, Sidecar, quick};
+use loopwatch_testbed::sidecar::{self, Sidecar, quick, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{http, kustomize, repository};
 
@@ -227,7 +227,8 @@ fn dies(zoo: &Zoo) {
     sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
 
     let operator = format!("--operator={NAMESPACE}/{DEPLOYMENT}");
-    let outside = Sidecar::start(plane, "outside", &plane.kube.kubeconfig, &quick(), &[&operator]);
+    let settings = quick_but(json!({"operator_down_after": "20s", "owner_absent_after": "30s"}));
+    let outside = Sidecar::start(plane, "outside", &plane.kube.kubeconfig, &settings, &[&operator]);
     outside.wait_synced(ZOO_KINDS.len());
 
     plane.kube.zoo("Widget", "default", "kept", json!({}));

@@ -74,6 +74,9 @@ pub struct PodView {
     /// `status.reason`, for example `Evicted`.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub reason: String,
+    /// Whether its node no longer reports, so that its containers are what they were before.
+    #[serde(skip_serializing_if = "is_default")]
+    pub node_lost: bool,
     /// The revision of the operator.
     pub revision: Revision,
     /// The operator's own containers: neither loopwatch's nor those of a service mesh. The first

@@ -17,7 +17,9 @@ impl Pseudonyms {
     }
 
     fn pod(&self, pod: PodView) -> PodView {
-        let PodView { name, uid, own, created, deleted, phase, reason, revision, .. } = pod;
+        let PodView {
+            name, uid, own, created, deleted, phase, reason, node_lost, revision, ..
+        } = pod;
         let (name, uid) = (self.name("object", &name), self.uid(&uid));
         let Revision { hash, version, image } = revision;
         let revision =
@@ -28,7 +30,19 @@ impl Pseudonyms {
         let (containers, helpers) = (all(pod.containers), all(pod.helpers));
         let reason = self.value(&reason);
 
-        PodView { name, uid, own, created, deleted, phase, reason, revision, containers, helpers }
+        PodView {
+            name,
+            uid,
+            own,
+            created,
+            deleted,
+            phase,
+            reason,
+            node_lost,
+            revision,
+            containers,
+            helpers,
+        }
     }
 
     /// The identity of a lease's holder. It begins with the name of a Pod, as the model knows.

@@ -83,6 +83,14 @@ impl Operator {
             return self.down;
         };
 
+        // Neither does a Pod that has yet to run in place of one whose node died.
+        let lost = self.view.as_ref().is_some_and(|view| view.pods.iter().any(|pod| pod.node_lost));
+        if lost && let PodsSay::Excused(Some(until)) = self.pods_say(world) {
+            verdicts.keep(FindingCode::OperatorDown);
+            verdicts.look_again(Some(until));
+            return self.down;
+        }
+
         if self.is_stopped(world) {
             self.stopped_for_long(world, verdicts);
             return false;

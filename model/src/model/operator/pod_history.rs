@@ -174,7 +174,8 @@ pub(super) fn has_ended(pod: &PodView) -> bool {
     matches!(pod.phase.as_str(), "Failed" | "Succeeded")
 }
 
-/// Returns whether the operator's container runs in a Pod.
+/// Returns whether the operator's container runs in a Pod, as far as its node says so.
 pub(super) fn runs(pod: &PodView) -> bool {
-    pod.containers.first().is_some_and(|container| container.running_since.is_some())
+    !pod.node_lost
+        && pod.containers.first().is_some_and(|container| container.running_since.is_some())
 }

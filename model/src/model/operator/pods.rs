@@ -327,6 +327,9 @@ impl Pods {
         let (Some(history), Some(container)) = (history, container) else {
             return PodState::Unknown;
         };
+        if pod.node_lost {
+            return PodState::Unknown;
+        }
 
         let ended = container.ended.as_ref();
         let end = ended.and_then(|ended| ended.finished).map(|finished| finished.min(now));

@@ -322,3 +322,44 @@ fn the_signs_say_that_a_pod_was_evicted_and_what_its_successor_waits_for() {
     let signs = lab.finding("OperatorDown").summary();
     assert!(signs.contains(&format!("{OTHER_POD}: never started (ImagePullBackOff)")), "{signs}");
 }
+
+/// Its node no longer reports: the Pod says that its containers run, and shows nothing.
+#[test]
+fn a_pod_whose_node_is_lost_is_no_sign_of_life() {
+    // The lease says that the operator has gone with the node.
+    let (mut lab, mut op) = Op::with_lab();
+    let lost = lab.now;
+    op.view.pods[0].node_lost = true;
+    op.seen(&mut lab);
+    lab.advance(Span::mins(4));
+    lab.assert_no_findings(); // the lease alone
+
+    lab.advance(Span::mins(1));
+    assert_eq!(lab.findings(), [DOWN]);
+    assert_eq!(lab.finding("OperatorDown").severity, Severity::Warning);
+
+    // Kubernetes evicts the Pod, and no other node takes its successor.
+    op.view.pods[0].deleted = Some(lab.now.after(Span::secs(30)));
+    let mut next = pod(OTHER_POD, lab.now);
+    (next.containers[0].running_since, next.phase) = (None, "Pending".into());
+    op.view.pods.push(next);
+    op.seen(&mut lab);
+    lab.advance(Span::mins(2));
+    assert_eq!(lab.findings(), [DOWN], "since {lost}");
+
+    // The successor runs at last.
+    op.view.pods[1] = pod(OTHER_POD, lab.now);
+    op.seen(&mut lab);
+    lab.run_with_lease(OTHER_POD, 2);
+    lab.assert_no_findings();
+}
+
+/// Only the kubelet has failed: the operator goes on.
+#[test]
+fn an_operator_on_a_lost_node_that_renews_its_lease_is_not_down() {
+    let (mut lab, mut op) = Op::with_lab();
+    op.view.pods[0].node_lost = true;
+    op.seen(&mut lab);
+    lab.run_with_lease(POD, 30);
+    lab.assert_no_findings();
+}

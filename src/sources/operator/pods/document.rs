@@ -99,9 +99,32 @@ pub(super) struct PodStatus {
     #[serde(rename = "podIP")]
     pub(super) pod_ip: String,
     #[serde(deserialize_with = "or_default")]
+    pub(super) conditions: Vec<PodCondition>,
+    #[serde(deserialize_with = "or_default")]
     pub(super) container_statuses: Vec<ContainerStatus>,
     #[serde(deserialize_with = "or_default")]
     pub(super) init_container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Default, Deserialize)]
+#[serde(default)]
+pub(super) struct PodCondition {
+    #[serde(rename = "type")]
+    name: String,
+    status: String,
+    reason: String,
+}
+
+impl PodStatus {
+    /// Whether the node of the Pod no longer reports. The node controller then makes the Pod unready and
+    /// changes nothing else (`MarkPodsNotReady` of Kubernetes). The kubelet and readiness gates always
+    /// name a reason.
+    pub(super) fn node_lost(&self) -> bool {
+        let condition = |name| self.conditions.iter().find(|condition| condition.name == name);
+        let ready = condition("Ready");
+        ready.is_some_and(|ready| ready.status == "False" && ready.reason.is_empty())
+            && condition("ContainersReady").is_some_and(|containers| containers.status == "True")
+    }
 }
 
 #[derive(Debug, Default, Deserialize)]

@@ -141,6 +141,7 @@ fn see(pod: &PodDocument, own: bool, container: Option<&str>) -> SeenPod {
         deleted: containers::time(deletion_timestamp.as_deref()),
         phase: containers::word(&status.phase),
         reason: containers::word(&status.reason),
+        node_lost: status.node_lost(),
         revision,
         containers: of_operator.iter().map(containers::PodContainer::view).collect(),
         helpers: containers::helpers(pod, container)

@@ -282,6 +282,29 @@ fn odd_pods_are_read() {
 }
 
 #[test]
+fn only_the_node_controller_makes_a_pod_unready_without_a_reason() {
+    for (ready, reason, containers, lost) in [
+        ("False", "", "True", true),
+        ("True", "", "True", false),
+        ("False", "ReadinessGatesNotReady", "True", false),
+        ("False", "ContainersNotReady", "False", false),
+        ("False", "", "False", false),
+        ("Unknown", "", "True", false),
+    ] {
+        let conditions = json!([{ "type": "Ready", "status": ready, "reason": reason },
+            { "type": "ContainersReady", "status": containers }]);
+        let (view, _) = seen(&json!({ "status": { "conditions": conditions } }), None);
+        assert_eq!(view.node_lost, lost, "{conditions}");
+    }
+
+    let (view, _) = seen(
+        &json!({ "status": { "conditions": [{ "type": "Ready", "status": "False" }] } }),
+        None,
+    );
+    assert!(!view.node_lost, "nothing says that the containers are ready");
+}
+
+#[test]
 fn containers_of_one_name_count_once() {
     let init = json!([{ "name": "a", "restartPolicy": "Always" }]);
     let spec = json!({ "containers": [{ "name": "a" }, { "name": "b" }, { "name": "a" }], "initContainers": init });
