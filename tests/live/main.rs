@@ -77,7 +77,7 @@ use libtest_mimic::{Arguments, Trial};
 use loopwatch_testbed::guard;
 
 /// Parallel tests. Even on two cores, they spend most of their time waiting.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 8;
 
 fn main() -> ExitCode {
     guard::stand_guard_if_asked();
@@ -97,7 +97,7 @@ fn main() -> ExitCode {
 
     let conclusion = libtest_mimic::run(&arguments, trials);
     table::print();
-    node::stop();
+    node::stop(conclusion.has_failed());
     bed::stop(conclusion.has_failed());
     conclusion.exit_code()
 }

@@ -56,9 +56,12 @@ pub(crate) fn trials() -> Vec<Trial> {
     ]
 }
 
-/// Stops the node, if a test has started it.
-pub(crate) fn stop() {
-    drop(NODE.lock().unwrap_or_else(PoisonError::into_inner).take());
+/// Stops the node, if a test has started it. It keeps the logs of a failed run.
+pub(crate) fn stop(failed: bool) {
+    let zoo = NODE.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(zoo) = zoo.filter(|_| failed) {
+        eprintln!("logs of the node: {}", zoo.node.plane.keep_logs().display());
+    }
 }
 
 /// Creates a test that needs a real node, and is skipped where the machine does not allow one, or
@@ -180,10 +183,7 @@ fn broken_sidecar(zoo: &Zoo) {
         crashes.then_some(()).ok_or_else(|| status.to_string())
     });
 
-    eventually(Duration::from_secs(30), "the operator is ready", || {
-        let status = beside.status(MANAGER);
-        (status["ready"] == true).then_some(()).ok_or_else(|| status.to_string())
-    });
+    beside.expect_ready();
     assert_eq!(beside.status(MANAGER)["restartCount"], 0, "{}", beside.pod());
 
     let log = beside.log("&previous=true");
@@ -224,7 +224,8 @@ fn resized_sidecar(zoo: &Zoo) {
 /// A node that dies with everything on it. Only a loopwatch elsewhere can see that.
 fn dies(zoo: &Zoo) {
     let plane = &zoo.node.plane;
-    let _beside = zoo.run(&["--wait-for-pods=false"], &[]);
+    let beside = zoo.run(&["--wait-for-pods=false"], &[]);
+    beside.expect_ready();
     sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
 
     let operator = format!("--operator={NAMESPACE}/{DEPLOYMENT}");
@@ -407,6 +408,14 @@ impl Beside<'_> {
     fn findings(&self) -> Result<Vec<Value>, String> {
         let findings = self.json("/api/v1/findings")?["findings"].take();
         findings.as_array().cloned().ok_or_else(|| findings.to_string())
+    }
+
+    /// Waits until the operator is ready.
+    fn expect_ready(&self) {
+        eventually(Duration::from_secs(30), "the operator is ready", || {
+            let status = self.status(MANAGER);
+            (status["ready"] == true).then_some(()).ok_or_else(|| status.to_string())
+        });
     }
 
     /// Waits for a finding.
