@@ -419,7 +419,7 @@ fn cert_manager_templates(cache: &Path) -> Result<PathBuf, Missing> {
 pub(crate) fn module_folder(pinned_by: &str, module: &str) -> Result<PathBuf, Missing> {
     let said = |error: &dyn fmt::Display| format!("cannot find the files of {module}: {error}");
     let mut go = Command::new("go");
-    go.current_dir(repository("tests/testbed/controlplane").join(pinned_by));
+    go.current_dir(pinned(pinned_by)?);
     go.args(["mod", "download", "-json", module]).stdin(Stdio::null());
 
     let answer = go.output().map_err(|error| Missing::Go(said(&error)))?;
