@@ -170,16 +170,22 @@ fn silent() {
 fn unchanged() {
     let mut settings = settings();
     settings["silent_loop_after"] = json!("5s");
+    // On a busy machine, the operator manages only a few writes per second, and not many more than the
+    // changes of its twin.
+    settings["silent_loop_rate"] = json!(1);
     let case = Case::scraping("loop-unchanged", &settings, 2);
     case.make("Widget", "one");
     case.make("PhaseOnly", TWIN);
-    case.operator.fault("UnchangedWrites?kind=Widget");
+    case.operator.fault("UnchangedWrites?kind=Widget&period=100ms");
     case.resize("Widget", "one", 7);
 
-    let mut size = 10;
+    let (mut size, mut tries) = (10, 0);
     let found = case.sidecar.expect(FOUND * 4, "UnchangedWrites is found", || {
-        size += 1;
-        case.resize("PhaseOnly", TWIN, size);
+        tries += 1;
+        if tries % 5 == 1 {
+            size += 1;
+            case.resize("PhaseOnly", TWIN, size);
+        }
         pause(Duration::from_secs(1));
 
         let findings = case.sidecar.findings()?;
@@ -188,13 +194,13 @@ fn unchanged() {
     });
 
     assert_eq!(found.severity(), "warning", "{found}");
-    assert!(found.evidence("writes_per_second").as_u64() >= Some(5), "{found}");
+    assert!(found.evidence("writes_per_second").as_u64() >= Some(1), "{found}");
     assert!(found.evidence("unchanged_percent").as_u64() >= Some(50), "{found}");
     let pod = case.operator.metrics;
     let written =
         format!("loopwatch_operator_writes_total{{operator_pod=\"{pod}\",method=\"PUT\"}}");
     let written = case.sidecar.metric(&written).unwrap_or_else(|error| panic!("{error}"));
-    assert!(written >= 100.0, "{written}");
+    assert!(written >= 20.0, "{written}");
 
     case.operator.cure("UnchangedWrites");
     case.sidecar.expect(SLACK * 4, "the finding closes", || {
