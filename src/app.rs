@@ -8,6 +8,7 @@ use std::time::Duration;
 use loopwatch_model::finding::{Change, Finding, FindingCode, FindingEvent, Subject};
 use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::observation::{Cause, Observation, Probe};
+use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 use loopwatch_model::trace::Trace;
 use prometheus_client::metrics::gauge::Gauge;
@@ -17,7 +18,7 @@ use tracing::{debug, info, warn};
 
 use crate::config::{DEFAULT_PORT, Flags, ServeFlags, WebAuth};
 use crate::export::delivery::notify::Event;
-use crate::export::server::{ExportOptions, Exporter};
+use crate::export::server::{ExportOptions, Exporter, Fleet};
 use crate::recording::Segments;
 use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
@@ -27,6 +28,7 @@ use crate::system::coarse_timers;
 use crate::system::own_pod::OwnPod;
 use crate::telemetry::SelfMetrics;
 
+mod fleet;
 mod memory;
 mod ports;
 mod rebuild;
@@ -38,7 +40,7 @@ mod web;
 #[cfg(test)]
 mod tests;
 
-use self::rebuild::Connection;
+use self::rebuild::{Connection, Watched};
 pub(crate) use self::reload::{Configuration, Reload};
 use self::reload::{Effective, Reloader};
 pub(crate) use self::senders::Outlets;
@@ -133,14 +135,20 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
         web_problems: Vec::new(),
     });
 
+    let (settings, _) = watch::channel(configuration.settings.clone());
     let mut connection = Connection::new(&effective.borrow(), hash_key());
     connection.options.discovery.known_permissions = Arc::new(known_permissions);
+    let watched = match configuration.flags.cluster.all_operators {
+        false => Watched::Operator(connection),
+        true => Watched::Fleet(fleet(connection, &configuration.flags, &settings, &exporter)),
+    };
     let core = rebuild::Core::new(
         model.clone(),
         exporter.clone(),
-        connection,
+        watched,
         effective,
         state_dir.clone(),
+        ServerClock::new(),
     )
     .with_outlets(senders.outlets());
 
@@ -164,6 +172,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
             feed: core.feed().clone(),
             exporter,
             effective: sender,
+            settings,
         };
         tokio::spawn(reloader.run(reload, stop.clone()));
     }
@@ -178,6 +187,25 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     senders.close().await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
+}
+
+/// Prepares to follow all operators of a cluster, whose exporters share the port of `exporter`.
+fn fleet(
+    connection: Connection,
+    flags: &Flags,
+    settings: &watch::Sender<Settings>,
+    exporter: &Arc<Exporter>,
+) -> Box<fleet::Follower> {
+    let fleet = Arc::new(Fleet::default());
+    exporter.set_fleet(Arc::clone(&fleet));
+    Box::new(fleet::Follower {
+        connection,
+        flags: Arc::new(flags.clone()),
+        settings: settings.subscribe(),
+        exporter: Arc::clone(exporter),
+        fleet,
+        checkpoints: Arc::default(),
+    })
 }
 
 /// Why the pump stopped.
@@ -229,7 +257,8 @@ pub(crate) async fn pump(
         let reports = apply(&mut lock(&model), batch.drain(..), &outlets);
         // The model repeats a probe that `ask` refuses.
         reports.probes.into_iter().for_each(|probe| _ = ask(probe));
-        reports.events.iter().for_each(log_finding_event);
+        let operator = outlets.operator.as_deref();
+        reports.events.iter().for_each(|event| log_finding_event(event, operator));
         if let Some(election) = &reports.election {
             outlets.push(reports.notified, reports.traces, election);
         }
@@ -370,18 +399,23 @@ fn cause(error: &ConnectError) -> Cause {
     }
 }
 
-fn log_finding_event(event: &FindingEvent) {
+/// Logs the opening or closing of a finding. `operator` is `Some` if it is one of many.
+fn log_finding_event(event: &FindingEvent, operator: Option<&str>) {
     let finding = &event.finding;
     let (code, subject, summary) = (finding.code.name(), &finding.subject, finding.summary());
     match event.change {
         // The log has it already, at once and even if the user silences the finding.
         Change::Opened if is_about_configuration(finding) => {
-            debug!(finding = code, %subject, id = %finding.id, "{summary}");
+            debug!(finding = code, operator, %subject, id = %finding.id, "{summary}");
         }
-        Change::Opened => warn!(finding = code, %subject, id = %finding.id, "{summary}"),
-        Change::Closed => info!(finding = code, %subject, id = %finding.id, "closed"),
+        Change::Opened => {
+            warn!(finding = code, operator, %subject, id = %finding.id, "{summary}")
+        }
+        Change::Closed => {
+            info!(finding = code, operator, %subject, id = %finding.id, "closed")
+        }
         Change::Explained => {
-            info!(finding = code, %subject, id = %finding.id, "{}", event.explanation())
+            info!(finding = code, operator, %subject, id = %finding.id, "{}", event.explanation())
         }
     }
 }

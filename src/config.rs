@@ -133,6 +133,10 @@ pub(crate) struct ClusterFlags {
     /// Act as the service account of this operator; requires the permission to impersonate it
     #[arg(long, value_name = "NAMESPACE/DEPLOYMENT", value_parser = operator_name)]
     pub operator: Option<OperatorName>,
+    /// Find all operators of the cluster, and judge each with a model of its own and with loopwatch's own
+    /// account; those whose Pods have a loopwatch container are left to it
+    #[arg(long, conflicts_with_all = ["operator", "watch", "scrape", "pid"])]
+    pub all_operators: bool,
     /// Maximum number of open watches; loopwatch reports kinds beyond it as not visible
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MAX_WATCHES, value_parser = whole_number)]
     pub max_watches: usize,

@@ -16,6 +16,7 @@ pub(crate) mod feed; // the channel to the model, and the clock that stamps obse
 pub mod decoding; // reduces the JSON of objects to views
 pub(crate) mod api_server; // the connection, the watches and discovery
 pub mod operator; // the operator's Pods, metrics, processes and profiles
+pub(crate) mod census; // which operators a cluster runs
 pub(crate) mod probes; // answers to the model's questions
 pub(crate) mod survey; // reads a cluster once, for a command
 pub(crate) mod offline; // dumps

@@ -147,6 +147,8 @@ pub struct KindSummary {
     pub version: String,
     /// Primary or child.
     pub role: Role,
+    /// Whether nothing shows that this operator serves it.
+    pub suspected: bool,
     /// Its watches.
     pub watches: Vec<WatchSummary>,
     /// The deadline in force.

@@ -29,6 +29,15 @@ pub(super) fn limited(mut settings: Settings) -> Settings {
     settings
 }
 
+/// Limits the objects of one of many operators to its share: twice as many as if all were equal, because
+/// they are not.
+pub(super) fn shared(mut settings: Settings, operators: usize) -> Settings {
+    let all = settings.limits.objects;
+    let share = all.saturating_mul(2) / operators.saturating_add(1);
+    settings.limits.objects = share.clamp(1_000.min(all), all);
+    settings
+}
+
 fn objects(limit: u64) -> usize {
     let usable = (limit / 100 * SHARE).saturating_sub(BASE_BYTES);
     (usize::try_from(usable).unwrap_or(usize::MAX) / OBJECT_BYTES).max(1_000)
@@ -37,6 +46,16 @@ fn objects(limit: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn operators_share_the_limit() {
+        let mut settings = Settings::default();
+        settings.limits.objects = 50_000;
+        let share = |operators| shared(settings.clone(), operators).limits.objects;
+
+        assert_eq!((share(1), share(3), share(24)), (50_000, 25_000, 4_000));
+        assert_eq!(share(1_000), 1_000, "a small share still shows something");
+    }
 
     #[test]
     fn the_memory_limit_of_the_manifests_allows_fifty_thousand_objects() {

@@ -25,8 +25,9 @@ use tokio_util::sync::CancellationToken;
 use tracing::{error, info, warn};
 
 use self::attempts::Attempts;
-pub(super) use self::connection::Connection;
+pub(super) use self::connection::{Connection, connected};
 use self::connection::{end_sources, watch_cluster};
+use super::fleet::{self, Follower};
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, Outlets, SharedModel, lock, pump, state};
 use crate::export::server::Exporter;
@@ -39,7 +40,7 @@ pub(super) struct Core {
     model: SharedModel,
     exporter: Arc<Exporter>,
     outlets: Outlets,
-    connection: Connection,
+    watched: Watched,
     effective: watch::Receiver<Effective>,
     state_dir: Option<PathBuf>,
     feed: Feed,
@@ -48,6 +49,15 @@ pub(super) struct Core {
     probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
     /// The last checkpoint of a model whose lists were complete.
     checkpoint: Option<Checkpoint>,
+}
+
+/// What the sources watch.
+#[derive(Clone)]
+pub(super) enum Watched {
+    /// One operator.
+    Operator(Connection),
+    /// The operators of a cluster, each of which has a core of its own.
+    Fleet(Box<Follower>),
 }
 
 /// The tasks of one build.
@@ -89,7 +99,7 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
             }
             Ok(()) = core.effective.changed() => {
                 info!("what to watch has changed; starting the sources again");
-                end_sources(build.sources, &build.stop).await;
+                end_sources(build.sources, &build.stop, core.watched.stops_within()).await;
                 core.blind_watches().await;
                 core.reconnect();
                 build = core.start(build.pump, &stop);
@@ -111,19 +121,30 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
         build = core.start(pump, &stop);
     }
 
-    info!("stopping");
+    info!(operator = core.outlets.operator, "stopping");
     core.stop(build).await;
+}
+
+impl Watched {
+    /// The time for the sources to stop.
+    fn stops_within(&self) -> Duration {
+        match self {
+            Self::Operator(_) => DRAIN,
+            Self::Fleet(_) => fleet::STOP_WITHIN + DRAIN,
+        }
+    }
 }
 
 impl Core {
     pub(super) fn new(
         model: SharedModel,
         exporter: Arc<Exporter>,
-        connection: Connection,
+        watched: Watched,
         effective: watch::Receiver<Effective>,
         state_dir: Option<PathBuf>,
+        clock: ServerClock,
     ) -> Self {
-        let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
+        let (feed, observations) = Feed::new(CHANNEL, clock);
         let (ask, probes) = mpsc::channel(PROBES);
         let observations = Arc::new(Mutex::new(observations));
         let probes = Arc::new(Mutex::new(probes));
@@ -133,7 +154,7 @@ impl Core {
             model,
             exporter,
             outlets,
-            connection,
+            watched,
             effective,
             state_dir,
             feed,
@@ -157,8 +178,12 @@ impl Core {
     /// Applies changed flags of the sources. The key of fingerprints stays, because a new key would
     /// make every spec look changed.
     fn reconnect(&mut self) {
-        let hash_key = self.connection.options.discovery.hash_key;
-        self.connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
+        let connection = match &mut self.watched {
+            Watched::Operator(connection) => connection,
+            Watched::Fleet(follower) => &mut follower.connection,
+        };
+        let hash_key = connection.options.discovery.hash_key;
+        *connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
     }
 
     async fn report_problems(&self) {
@@ -189,14 +214,17 @@ impl Core {
         stop: &CancellationToken,
         synced: &CancellationToken,
     ) -> JoinHandle<String> {
-        let (connection, feed) = (self.connection.clone(), self.feed.clone());
-        tokio::spawn(watch_cluster(
-            connection,
-            feed,
-            self.probes.clone(),
-            stop.clone(),
-            synced.clone(),
-        ))
+        let (feed, stop) = (self.feed.clone(), stop.clone());
+        match self.watched.clone() {
+            Watched::Operator(connection) => tokio::spawn(watch_cluster(
+                connection,
+                feed,
+                self.probes.clone(),
+                stop,
+                synced.clone(),
+            )),
+            Watched::Fleet(follower) => tokio::spawn(follower.follow(feed, stop)),
+        }
     }
 
     /// Takes a checkpoint, unless the lists are incomplete: it would lack what the lists restore.
@@ -233,7 +261,7 @@ impl Core {
     ) -> JoinHandle<()> {
         let pump = match part {
             RebuiltPart::Model => {
-                end_sources(old.sources, &old.stop).await;
+                end_sources(old.sources, &old.stop, self.watched.stops_within()).await;
 
                 // The checkpoint itself may cause the panic, so the last attempt omits it.
                 self.renew_model(failed + 1 < FATAL_AFTER).await;
@@ -332,7 +360,7 @@ impl Core {
 
     /// Stops the sources first, so that no observation follows. Then the pump empties the channel.
     async fn stop(self, build: Build) {
-        end_sources(build.sources, &build.stop).await;
+        end_sources(build.sources, &build.stop, self.watched.stops_within()).await;
         drop(self.feed);
         if build.pump.is_finished() {
             return;

@@ -54,6 +54,8 @@ pub(super) struct Reloader {
     pub(super) exporter: Arc<Exporter>,
     /// The sources restart when their flags, or the annotations that they keep, change.
     pub(super) effective: watch::Sender<Effective>,
+    /// The thresholds, for the models of many operators.
+    pub(super) settings: watch::Sender<Settings>,
 }
 
 /// The part of the configuration in effect that a rebuild needs.
@@ -89,6 +91,12 @@ impl Effective {
         };
         let (settings, problems, web_problems) = (Settings::default(), Vec::new(), Vec::new());
         Self { cluster, profiles, settings, problems, web_problems }
+    }
+
+    /// The part for one of many operators. loopwatch itself reports the problems.
+    pub(super) fn of_operator(flags: &Flags, settings: Settings) -> Self {
+        let Flags { cluster, profiles, .. } = flags.clone();
+        Self { cluster, profiles, settings, problems: Vec::new(), web_problems: Vec::new() }
     }
 
     /// All problems of the configuration; empty if there are none.
@@ -176,6 +184,7 @@ impl Reloader {
         });
 
         if new.settings != self.current.settings {
+            self.settings.send_replace(new.settings.clone());
             self.feed.send(Observation::SettingsChanged(Box::new(new.settings.clone()))).await?;
         }
 

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::{SharedModel, lock};
 use crate::config::Flags;
-use crate::export::delivery::alertmanager::Alerting;
+use crate::export::delivery::alertmanager::{AlertLabel, Alerting};
 use crate::export::delivery::notify::{Event, Notifier};
 use crate::export::delivery::traces::{Collector, TraceExporter};
 use crate::export::server::Exporter;
@@ -23,6 +23,8 @@ pub(super) struct Senders {
     notifying: Option<(Notifier, JoinHandle<()>)>,
     alerting: Option<Alerting>,
     tracing: Option<(TraceExporter, JoinHandle<()>)>,
+    /// The operator, if it is one of many.
+    operator: Option<String>,
 }
 
 /// Where the pump sends the model's reports, in addition to the log.
@@ -30,6 +32,8 @@ pub(super) struct Senders {
 pub(crate) struct Outlets {
     pub(crate) notifier: Option<Notifier>,
     pub(crate) traces: Option<TraceExporter>,
+    /// The operator, if it is one of many, for the log.
+    pub(crate) operator: Option<String>,
 }
 
 impl Outlets {
@@ -67,6 +71,18 @@ impl Senders {
         self.alerting.is_some() || self.tracing.is_some()
     }
 
+    /// Starts the senders for one of many operators, `NAMESPACE/NAME`.
+    pub(super) fn start_for(
+        operator: &str,
+        flags: &Flags,
+        model: &SharedModel,
+        exporter: &Exporter,
+    ) -> Self {
+        let mut flags = flags.clone();
+        flags.alerting.alert_label.push(AlertLabel::operator(operator));
+        Self { operator: Some(operator.to_owned()), ..Self::start(&flags, model, exporter) }
+    }
+
     pub(super) fn start(flags: &Flags, model: &SharedModel, exporter: &Exporter) -> Self {
         let metrics = exporter.metrics();
         let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
@@ -89,13 +105,14 @@ impl Senders {
             exporter.set_traces(traces.clone());
         }
 
-        Self { notifying, alerting, tracing }
+        Self { notifying, alerting, tracing, operator: None }
     }
 
     pub(super) fn outlets(&self) -> Outlets {
         Outlets {
             notifier: self.notifying.as_ref().map(|(notifier, _)| notifier.clone()),
             traces: self.tracing.as_ref().map(|(traces, _)| traces.clone()),
+            operator: self.operator.clone(),
         }
     }
 

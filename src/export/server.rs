@@ -14,6 +14,7 @@ mod api; // the JSON API
 mod backpressure; // whether a connection waits for its client
 mod client; // of a connection
 mod connections; // open connections, limited in number
+mod fleet; // many operators on one port
 pub(crate) mod fuzzing; // entry points of the fuzz targets
 mod guard; // admits or refuses each request
 mod policy; // who may open a path
@@ -31,6 +32,7 @@ pub(crate) use self::accept::serve;
 use self::accept::{ServerLimits, serve_with};
 pub(crate) use self::access::{Access, Web, WebFile};
 pub(crate) use self::exporter::{ExportOptions, Exporter};
+pub(crate) use self::fleet::Fleet;
 pub(crate) use self::listen::bind;
 pub(crate) use self::policy::Port;
 

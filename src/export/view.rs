@@ -20,6 +20,7 @@ mod timeline; // what happened to one object
 mod waterfall; // its last piece of work, as bars over time
 mod obligation; // what the operator is expected to do
 mod scrapes; // whether anybody scrapes loopwatch
+mod operators; // many operators
 mod quantile; // quantiles of histograms
 mod links; // links in alerts
 mod runbooks; // the runbooks
@@ -44,6 +45,7 @@ pub(crate) use self::links::{ExternalUrl, Links, RunbookUrl};
 pub(crate) use self::lookup::{LookupError, Nearest, ObjectQuestion, explain_object, find_object};
 pub(crate) use self::object_name::{ObjectName, encoded, group_parameter, kind_name};
 pub(crate) use self::obligation::obligation_in_words;
+pub(crate) use self::operators::{OperatorSummary, Operators, SkippedOperator};
 pub(crate) use self::order::{ListPosition, PageEdge, SortKey, SortOrder, SortedPage, sorted_page};
 pub(crate) use self::quantile::quantile;
 pub(crate) use self::runbooks::{Runbook, all_runbooks, runbook, runbook_command, runbook_path};

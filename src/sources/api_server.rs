@@ -14,10 +14,12 @@ pub(crate) use self::api_resources::{ApiKind, ApiResources, fuzzing as api_list_
 pub(crate) use self::collections::{collection, is_name};
 pub(crate) use self::connection::{
     Access, Cluster, ConnectError, JSON, LIST_METADATA, METADATA, OperatorIdentity, OperatorName,
+    PodTemplate,
 };
 pub(crate) use self::discovery::{
-    ChildSelection, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, KindSelector,
-    NOWHERE, Rules, SecretAccess, Selection, fuzzing as permissions_fuzzing, is_allowed,
+    Account, ChildSelection, Claims, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions,
+    Grants, KindSelector, NOWHERE, Observed, Rules, Scout, SecretAccess, Selection, Shared,
+    Subject, fuzzing as permissions_fuzzing, is_allowed,
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::fuzzing as sink_fuzzing;

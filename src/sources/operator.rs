@@ -7,7 +7,7 @@ mod profiles;
 mod scrape;
 
 pub(crate) use self::hints::{MetricsAddresses, ScrapeHints};
-pub(crate) use self::pods::{PodsHandle, PodsReader, fuzzing as pods_fuzzing};
+pub(crate) use self::pods::{PodSpec, PodsHandle, PodsReader, fuzzing as pods_fuzzing};
 pub(crate) use self::process::{
     ProcessReader, ProcessSelection, follow_process, fuzzing as process_fuzzing, own_memory_limit,
 };

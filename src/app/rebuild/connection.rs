@@ -1,6 +1,7 @@
 //! The connection to the cluster, and the task that runs the sources over it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures::future::BoxFuture;
 use loopwatch_model::observation::{Probe, SourceId};
@@ -11,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
 use crate::app::reload::Effective;
-use crate::app::{DRAIN, RETRY, cause};
+use crate::app::{RETRY, cause};
 use crate::net::Failure;
 use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
@@ -39,7 +40,21 @@ impl Connection {
         };
         let connect: Connect = Arc::new(move |clock| {
             let access = access.clone();
-            Box::pin(async move { Cluster::connect(&access, &clock).await })
+            Box::pin(async move {
+                let cluster = Cluster::connect(&access, &clock).await?;
+                info!(server = cluster.url(), "watching");
+                Ok(cluster)
+            })
+        });
+
+        Self { connect, options }
+    }
+
+    /// A connection that exists already.
+    pub(in crate::app) fn existing(cluster: Cluster, options: SourceOptions) -> Self {
+        let connect: Connect = Arc::new(move |_| {
+            let cluster = cluster.clone();
+            Box::pin(async move { Ok(cluster) })
         });
 
         Self { connect, options }
@@ -81,14 +96,16 @@ pub(super) async fn watch_cluster(
 }
 
 async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
-    let Connection { connect, options } = connection;
+    let cluster = connected(&connection, &feed).await?;
+    Some(Supervisor::start(cluster, connection.options, feed))
+}
+
+/// Retries until it is connected; `None` if nobody receives observations any more.
+pub(in crate::app) async fn connected(connection: &Connection, feed: &Feed) -> Option<Cluster> {
     let mut wait = RETRY.0;
     loop {
-        match connect(feed.clock().clone()).await {
-            Ok(cluster) => {
-                info!(server = cluster.url(), "watching");
-                return Some(Supervisor::start(cluster, options, feed));
-            }
+        match (connection.connect)(feed.clock().clone()).await {
+            Ok(cluster) => return Some(cluster),
             Err(error) => {
                 warn!(%error, retry_in = ?wait, "cannot connect");
                 let failure = Failure::new(cause(&error), error.to_string());
@@ -101,10 +118,14 @@ async fn start_sources(connection: Connection, feed: Feed) -> Option<Handle> {
     }
 }
 
-/// Stops the sources, which may already have ended.
-pub(super) async fn end_sources(mut sources: JoinHandle<String>, stop: &CancellationToken) {
+/// Stops the sources, which may already have ended, within a time.
+pub(super) async fn end_sources(
+    mut sources: JoinHandle<String>,
+    stop: &CancellationToken,
+    within: Duration,
+) {
     stop.cancel();
-    if !sources.is_finished() && timeout(DRAIN, &mut sources).await.is_err() {
+    if !sources.is_finished() && timeout(within, &mut sources).await.is_err() {
         sources.abort();
     }
 }

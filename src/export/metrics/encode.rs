@@ -25,6 +25,8 @@ pub(crate) struct Samples<'a> {
     metric: &'static Metric,
     /// The text before each label value, built once because it makes up most of the output.
     label_prefixes: Vec<String>,
+    /// The label that all samples have, if any.
+    constant: String,
     format: TextFormat,
     headed: &'a mut bool,
 }
@@ -52,21 +54,28 @@ impl TextFormat {
 
 impl<'a> Samples<'a> {
     /// The output of `metric`. `headed` says whether its heading has been written; the caller keeps
-    /// it between calls.
+    /// it between calls. `operator` is the value of the label of this name, if all samples have it.
     pub(super) fn new(
         out: &'a mut String,
         metric: &'static Metric,
         format: TextFormat,
         headed: &'a mut bool,
+        operator: Option<&str>,
     ) -> Self {
-        let opener = |(index, name)| format!("{}{name}=\"", if index == 0 { "{" } else { "\"," });
-        Self {
-            out,
-            metric,
-            label_prefixes: metric.labels.iter().enumerate().map(opener).collect(),
-            format,
-            headed,
+        let mut constant = String::new();
+        if let Some(operator) = operator {
+            constant.push_str("operator=\"");
+            escape_into(&mut constant, operator);
+            constant.push('"');
         }
+
+        let comma = if constant.is_empty() { "" } else { "," };
+        let opener = |(index, name)| match index {
+            0 => format!("{{{constant}{comma}{name}=\""),
+            _ => format!("\",{name}=\""),
+        };
+        let label_prefixes = metric.labels.iter().enumerate().map(opener).collect();
+        Self { out, metric, label_prefixes, constant, format, headed }
     }
 
     /// Writes one sample; `labels` holds the values in the order of the catalog.
@@ -183,12 +192,22 @@ impl<'a> Samples<'a> {
             escape_into(self.out, value);
         }
 
-        if let Some(bound) = bound {
-            self.out.push_str(if values.is_empty() { "{le=\"" } else { "\",le=\"" });
-            bound_into(self.out, bound);
+        match (bound, values.is_empty(), self.constant.is_empty()) {
+            (None, true, true) => self.out.push(' '),
+            (None, true, false) => {
+                let _ = write!(self.out, "{{{}}} ", self.constant);
+            }
+            (None, false, _) => self.out.push_str("\"} "),
+            (Some(bound), ..) => {
+                match (values.is_empty(), self.constant.is_empty()) {
+                    (true, true) => self.out.push_str("{le=\""),
+                    (true, false) => _ = write!(self.out, "{{{},le=\"", self.constant),
+                    (false, _) => self.out.push_str("\",le=\""),
+                }
+                bound_into(self.out, bound);
+                self.out.push_str("\"} ");
+            }
         }
-
-        self.out.push_str(if values.is_empty() && bound.is_none() { " " } else { "\"} " });
     }
 
     fn head(&mut self) {

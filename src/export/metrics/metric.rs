@@ -15,6 +15,9 @@ pub struct Metric {
     pub section: &'static str,
 }
 
+/// The section of the metrics about loopwatch itself.
+const OWN_SECTION: &str = "loopwatch itself";
+
 /// The type of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetricType {
@@ -49,6 +52,12 @@ impl Metric {
         };
 
         self.name.strip_suffix(suffix).unwrap_or(self.name)
+    }
+
+    /// Whether the metric is about loopwatch itself, and not about an operator.
+    #[must_use]
+    pub fn is_about_loopwatch(&self) -> bool {
+        self.section == OWN_SECTION
     }
 
     /// The base unit: the last word of the family name.

@@ -32,22 +32,32 @@ pub enum ObjectSeries {
 
 /// An exposition in progress.
 pub struct Render {
-    view: Arc<dyn View>,
-    shown: Exposition,
+    /// The part about loopwatch itself and, beside a single operator, about that. Those of many
+    /// operators follow.
+    parts: Vec<Part>,
     format: TextFormat,
     objects: ObjectSeries,
     position: Position,
+    ended: bool,
 }
 
-/// The position of an exposition: the row of the catalog, and within it the kind, the unhealthy
-/// object or finding, or the object.
+/// The part of an exposition that comes from one model.
+struct Part {
+    view: Arc<dyn View>,
+    shown: Exposition,
+    /// The value of the label `operator`, if there are many operators.
+    operator: Option<String>,
+}
+
+/// The position of an exposition: the row of the catalog, the part, and within it the kind, the
+/// unhealthy object or finding, or the object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Position {
     row: usize,
+    headed: bool,
+    part: usize,
     index: usize,
     cursor: Cursor,
-    headed: bool,
-    ended: bool,
 }
 
 impl Render {
@@ -62,47 +72,47 @@ impl Render {
         limit: usize,
         series_dropped: &AtomicU64,
     ) -> Self {
-        let snapshot = view.snapshot();
-        let over = |count: usize| count.saturating_sub(limit) as u64;
+        let readings = Readings::now();
+        let part = Part::new(view, None, metrics, readings, limit, series_dropped);
+        let (parts, position) = (vec![part], Position::default());
+        Self { parts, format, objects, position, ended: false }
+    }
 
-        // Findings have two families with such series, unhealthy objects have one.
-        let here = 2 * over(snapshot.findings.len())
-            + over(snapshot.unhealthy.len())
-            + snapshot.unhealthy_dropped;
-        let before = series_dropped.fetch_add(here, Ordering::Relaxed);
-        let series_dropped = before.saturating_add(here);
-        let shown = Exposition {
-            snapshot,
-            object_series: limit,
-            series_dropped,
-            shows_protected: metrics.exports_protected,
-            certificate_expires: None,
-            metrics,
-            readings: Readings::now(),
-        };
-
-        Self { view, shown, format, objects, position: Position::default() }
+    /// Adds the state of one of many operators, whose name becomes the label `operator`.
+    #[must_use]
+    pub(crate) fn with_operator(
+        mut self,
+        operator: &str,
+        view: Arc<dyn View>,
+        series_dropped: &AtomicU64,
+    ) -> Self {
+        let Exposition { metrics, readings, object_series, .. } = &self.parts[0].shown;
+        let (metrics, readings) = (Arc::clone(metrics), *readings);
+        let operator = Some(operator.to_owned());
+        let part = Part::new(view, operator, metrics, readings, *object_series, series_dropped);
+        self.parts.push(part);
+        self
     }
 
     /// Adds the numbers of protected metrics, if the port
     /// `authenticates` its own clients.
     #[must_use]
     pub fn with_protected(mut self, authenticates: bool) -> Self {
-        self.shown.shows_protected |= authenticates;
+        self.parts.iter_mut().for_each(|part| part.shown.shows_protected |= authenticates);
         self
     }
 
     /// Adds when the certificate of the port expires, if the port has one.
     #[must_use]
     pub fn with_certificate(mut self, expires: Option<Timestamp>) -> Self {
-        self.shown.certificate_expires = expires;
+        self.parts.iter_mut().for_each(|part| part.shown.certificate_expires = expires);
         self
     }
 
     /// Returns the next chunk, approximately [`CHUNK`] bytes; `None` after the last one.
     pub fn next_chunk(&mut self) -> Option<String> {
         let mut out = String::with_capacity(CHUNK + CHUNK / 4);
-        while out.len() < CHUNK && !self.position.ended {
+        while out.len() < CHUNK && !self.ended {
             self.step(&mut out);
         }
 
@@ -113,7 +123,7 @@ impl Render {
     #[must_use]
     pub fn into_text(mut self) -> String {
         let mut out = String::new();
-        while !self.position.ended {
+        while !self.ended {
             self.step(&mut out);
         }
 
@@ -125,15 +135,24 @@ impl Render {
             self.end(out);
             return;
         };
-        if self.step_within(row, out) {
-            self.position = Position { row: self.position.row + 1, ..Position::default() };
+        if !self.step_within(row, out) {
+            return;
         }
+
+        let Position { row: number, headed, part, .. } = self.position;
+        let parts = if row.metric.is_about_loopwatch() { 1 } else { self.parts.len() };
+        self.position = match part + 1 < parts {
+            true => Position { row: number, headed, part: part + 1, ..Position::default() },
+            false => Position { row: number + 1, ..Position::default() },
+        };
     }
 
-    /// Writes the next part of `row`, and returns whether it was the last one.
+    /// Writes the next samples of a row of one part, and returns whether they were the last ones.
     fn step_within(&mut self, row: &'static CatalogRow, out: &mut String) -> bool {
-        let Self { view, shown, position, format, objects } = self;
-        let mut samples = Samples::new(out, &row.metric, *format, &mut position.headed);
+        let Self { parts, position, format, objects, .. } = self;
+        let Part { view, shown, operator } = &parts[position.part];
+        let mut samples =
+            Samples::new(out, &row.metric, *format, &mut position.headed, operator.as_deref());
         match row.write {
             WriteSamples::Whole(write) => write(shown, &mut samples),
             WriteSamples::Kind(write) => {
@@ -174,7 +193,40 @@ impl Render {
         if self.format == TextFormat::OpenMetrics {
             out.push_str("# EOF\n");
         }
-        self.position.ended = true;
+        self.ended = true;
+    }
+}
+
+impl Part {
+    /// Takes the state of a model. Adds the series beyond `limit` per family to `series_dropped`.
+    fn new(
+        view: Arc<dyn View>,
+        operator: Option<String>,
+        metrics: Arc<SelfMetrics>,
+        readings: Readings,
+        limit: usize,
+        series_dropped: &AtomicU64,
+    ) -> Self {
+        let snapshot = view.snapshot();
+        let over = |count: usize| count.saturating_sub(limit) as u64;
+
+        // Findings have two families with such series, unhealthy objects have one.
+        let here = 2 * over(snapshot.findings.len())
+            + over(snapshot.unhealthy.len())
+            + snapshot.unhealthy_dropped;
+        let before = series_dropped.fetch_add(here, Ordering::Relaxed);
+        let series_dropped = before.saturating_add(here);
+        let shown = Exposition {
+            snapshot,
+            object_series: limit,
+            series_dropped,
+            shows_protected: metrics.exports_protected,
+            certificate_expires: None,
+            metrics,
+            readings,
+        };
+
+        Self { view, shown, operator }
     }
 }
 

@@ -8,6 +8,7 @@ mod doctor; // the checks of an installation
 mod explain; // one object
 mod findings; // findings, and their openings and closings
 mod operator; // the operator itself
+mod operators; // many operators
 mod status; // kinds, sources, and blind spots
 mod timeline; // the last hours
 mod version; // the version of all shapes
@@ -23,7 +24,8 @@ pub(crate) use self::explain::{Explained, FindingText, explain};
 use self::findings::EventView;
 pub(crate) use self::findings::FindingView;
 pub(crate) use self::operator::operator;
-use self::status::{StatusView, states};
+pub(crate) use self::operators::operators;
+use self::status::{StatusView, named_states, states};
 pub(crate) use self::timeline::timeline;
 pub(crate) use self::version::VERSION;
 use crate::export::view::{Input, Scrapes};

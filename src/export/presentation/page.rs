@@ -15,6 +15,7 @@ mod headline; // the top of the overview
 mod kinds; // the kinds, each with the states of its objects
 mod writes; // who writes how much
 mod operator; // the operator itself
+mod operators; // many operators
 mod relations; // deletions, ownership and references
 mod tables; // unhealthy objects, sources, blind spots
 mod timeline; // the last hours
@@ -26,7 +27,7 @@ use loopwatch_model::snapshot::{ExplainedObject, Explanation, RecentPast, Snapsh
 use maud::{Markup, display, html};
 
 pub(crate) use self::objects::ObjectTable;
-use crate::export::view::{Input, OverallHealth, RecordingInput, Runbook, utc};
+use crate::export::view::{Input, Operators, OverallHealth, RecordingInput, Runbook, utc};
 use crate::published::PUBLISHED;
 
 /// Allows the browser to load loopwatch's two files and forbids everything inline.
@@ -82,6 +83,25 @@ pub(crate) fn render(
     frame::page(health.as_str(), &frame::filter(wish.words), &main)
 }
 
+/// Renders the overview of many operators. `snapshot` is that of loopwatch itself.
+#[must_use]
+pub(crate) fn render_operators(all: &Operators, snapshot: &Snapshot, input: &Input) -> String {
+    let health = OverallHealth::of(snapshot, input);
+    let blind_spots = input.all_blind_spots(snapshot);
+    let main = html! {
+        (frame::nothing_matches())
+        (operators::operators(all, snapshot.at))
+        @if !snapshot.findings.is_empty() {
+            (findings::findings(snapshot, health, true))
+        }
+        (tables::blind_spots(&blind_spots))
+        (tables::sources(snapshot))
+    };
+
+    let title = all.health().map_or("unknown", |health| health.as_str());
+    frame::page(title, &frame::filter(""), &main)
+}
+
 /// Renders the page of one object. `trace_id` is empty without traces.
 #[must_use]
 pub(crate) fn render_object(
@@ -110,7 +130,8 @@ pub(crate) fn render_runbooks(input: &Input) -> String {
 /// Renders a runbook.
 #[must_use]
 pub(crate) fn render_runbook(runbook: &Runbook, input: &Input) -> String {
-    let main = html! { (recording(input)) (runbook::runbook(runbook, PUBLISHED.docs)) };
+    let main =
+        html! { (recording_below("../", input)) (runbook::runbook(runbook, PUBLISHED.docs)) };
     frame::page_below("../", runbook.name, &Markup::default(), &main)
 }
 
@@ -139,9 +160,17 @@ pub(crate) fn render_objects(
     frame::page("Objects", &Markup::default(), &main)
 }
 
-/// Says that loopwatch shows a recording, and whether it is still playing. While it is, the script
-/// refreshes the page every second.
+/// Names the operator if it is one of many. Or says that loopwatch shows a recording, and whether it is
+/// still playing: while it is, the script refreshes the page every second.
 fn recording(input: &Input) -> Markup {
+    recording_below("", input)
+}
+
+/// The same for a page in a folder, from which the relative URL `root` leads to the overview.
+fn recording_below(root: &str, input: &Input) -> Markup {
+    if let Some(operator) = &input.operator {
+        return operators::of_many(root, operator);
+    }
     let Some(RecordingInput { begins: Some(begins), shows: Some(shows), speed, .. }) =
         &input.recording
     else {

@@ -9,6 +9,7 @@ use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 
 use super::access::Access;
+use super::fleet::Fleet;
 use super::scrape_times::ScrapeTimes;
 use crate::export::delivery::traces::TraceExporter;
 use crate::export::metrics::{ObjectSeries, Render, TextFormat};
@@ -35,15 +36,24 @@ pub(crate) struct Exporter {
     options: Mutex<ExportOptions>,
     pub(super) metrics: Arc<SelfMetrics>,
     /// How many series scrapes have left out because of the limit on per-object series.
-    series_dropped: AtomicU64,
+    series_dropped: Arc<AtomicU64>,
     /// The recording or dump that the model's state comes from, if any.
     input: Mutex<Input>,
     /// The profiles to download; `None` without a cluster.
     profiles: Mutex<Option<ProfileStore>>,
     /// Sends the traces, if the user wants any.
     traces: OnceLock<TraceExporter>,
-    /// Whether loopwatch still works, perhaps after a rebuild.
-    alive: AtomicBool,
+    /// The port, which the exporters of many operators share.
+    port: Arc<PortState>,
+    /// The exporters of the operators, if this is that of loopwatch itself beside many.
+    fleet: OnceLock<Arc<Fleet>>,
+}
+
+/// What all handlers know about the port.
+#[derive(Default)]
+struct PortState {
+    /// Whether loopwatch has failed for good, also after rebuilds.
+    dead: AtomicBool,
     /// Whether the Pod uses the network of its node, and thus shares its loopback interface.
     loopback_is_shared: AtomicBool,
     /// What the port of the metrics requires of its clients.
@@ -70,45 +80,63 @@ impl Exporter {
         options: ExportOptions,
     ) -> Self {
         let options = Mutex::new(options);
-        let (series_dropped, alive) = (AtomicU64::new(0), AtomicBool::new(true));
         Self {
             view,
             options,
             metrics,
-            series_dropped,
+            series_dropped: Arc::default(),
             input: Mutex::default(),
             profiles: Mutex::default(),
             traces: OnceLock::new(),
-            alive,
-            loopback_is_shared: AtomicBool::new(false),
-            access: Access::default(),
-            scrape_times: ScrapeTimes::default(),
+            port: Arc::default(),
+            fleet: OnceLock::new(),
         }
+    }
+
+    /// An exporter for the model of one of many operators, on the same port.
+    #[must_use]
+    pub(crate) fn for_operator(&self, model: Arc<Mutex<Model>>, operator: &str) -> Self {
+        let input = Input { operator: Some(operator.to_owned()), ..Input::default() };
+        Self {
+            input: Mutex::new(input),
+            port: Arc::clone(&self.port),
+            ..Self::with_view(model, Arc::clone(&self.metrics), self.options())
+        }
+    }
+
+    /// Has this exporter export many operators, too.
+    pub(crate) fn set_fleet(&self, fleet: Arc<Fleet>) {
+        let _ = self.fleet.set(fleet);
+    }
+
+    /// The exporters of the operators, if there are many.
+    pub(super) fn fleet(&self) -> Option<&Arc<Fleet>> {
+        self.fleet.get()
     }
 
     #[must_use]
     pub(crate) fn access(&self) -> &Access {
-        &self.access
+        &self.port.access
     }
 
     pub(crate) fn scrape_times(&self) -> &ScrapeTimes {
-        &self.scrape_times
+        &self.port.scrape_times
     }
 
     /// The scrapes until now, which is `at` by the clock of the model.
     pub(crate) fn scrapes(&self, at: Timestamp) -> Scrapes {
-        self.scrape_times.until(at)
+        self.port.scrape_times.until(at)
     }
 
     /// Notes that the Pod uses the network of its node, so that each process of the node is on its
     /// loopback interface.
     pub(crate) fn share_loopback(&self) {
-        self.loopback_is_shared.store(true, Ordering::Relaxed);
+        self.port.loopback_is_shared.store(true, Ordering::Relaxed);
     }
 
     /// Whether strangers are on the loopback interface, so that a client on it may be anybody.
     pub(crate) fn loopback_is_shared(&self) -> bool {
-        self.loopback_is_shared.load(Ordering::Relaxed)
+        self.port.loopback_is_shared.load(Ordering::Relaxed)
     }
 
     /// Sets the recording or dump that the model's state comes from.
@@ -158,13 +186,13 @@ impl Exporter {
 
     /// Sets whether `/livez` succeeds.
     pub(crate) fn set_alive(&self, alive: bool) {
-        self.alive.store(alive, Ordering::Relaxed);
+        self.port.dead.store(!alive, Ordering::Relaxed);
     }
 
     /// Whether `/livez` succeeds.
     #[must_use]
     pub(crate) fn is_alive(&self) -> bool {
-        self.alive.load(Ordering::Relaxed)
+        !self.port.dead.load(Ordering::Relaxed)
     }
 
     /// Starts an exposition of the current state.
@@ -172,9 +200,22 @@ impl Exporter {
     pub(crate) fn render(&self, format: TextFormat) -> Render {
         let ExportOptions { object_series, max_object_series, .. } = self.options();
         let (view, metrics) = (self.view.clone(), self.metrics.clone());
-        Render::new(view, metrics, format, object_series, max_object_series, &self.series_dropped)
-            .with_protected(self.access.authenticates())
-            .with_certificate(self.access.certificate_expires())
+        let mut render = Render::new(
+            view,
+            metrics,
+            format,
+            object_series,
+            max_object_series,
+            &self.series_dropped,
+        );
+        for (operator, exporter) in self.fleet().iter().flat_map(|fleet| fleet.all()) {
+            render =
+                render.with_operator(&operator, exporter.view.clone(), &exporter.series_dropped);
+        }
+
+        render
+            .with_protected(self.access().authenticates())
+            .with_certificate(self.access().certificate_expires())
     }
 }
 

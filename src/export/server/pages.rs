@@ -12,6 +12,7 @@ use serde::Deserialize;
 
 use super::api::{self, ExplainQuery, ObjectQuery, SortedList};
 use super::exporter::Exporter;
+use super::fleet;
 use crate::export::presentation::page;
 use crate::export::view;
 
@@ -33,6 +34,10 @@ pub(super) async fn overview(
     State(exporter): State<Arc<Exporter>>,
     query: Result<Query<OverviewQuery>, QueryRejection>,
 ) -> Response {
+    if let Some(fleet) = exporter.fleet() {
+        return fleet::overview(fleet, &exporter).await;
+    }
+
     let query = query.map(|Query(query)| query).unwrap_or_default();
     let wish = page::Wish { words: &query.filter, whole_past: query.range == "all" };
     let (snapshot, past) = (exporter.view.snapshot(), exporter.view.recent_past());

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::extract::{Request, State};
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::middleware::{Next, from_fn, from_fn_with_state};
 use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
+use axum::{Extension, Router};
 
 use super::exporter::Exporter;
 use super::policy::Policy;
 use super::turns::{TurnLimits, Turns, take_turn};
-use super::{api, guard, pages, profiles, scrape};
+use super::{api, fleet, guard, pages, profiles, scrape};
 use crate::telemetry::RequestLabels;
 
 /// A path.
@@ -136,6 +136,30 @@ pub(super) const ROUTES: &[Route] = &[
         handler: || get(profiles::download),
     },
     Route {
+        path: "/api/v1/operators",
+        policy: Policy::Page,
+        description: "all operators, worst first, as JSON; with --all-operators",
+        handler: || get(fleet::list),
+    },
+    Route {
+        path: OPERATOR,
+        policy: Policy::Page,
+        description: "one of them; with --all-operators",
+        handler: || get(fleet::with_slash),
+    },
+    Route {
+        path: OVERVIEW_OF_OPERATOR,
+        policy: Policy::Page,
+        description: "its web page",
+        handler: || get(fleet::operator),
+    },
+    Route {
+        path: BELOW_OPERATOR,
+        policy: Policy::Page,
+        description: "any of these paths for it alone",
+        handler: || get(fleet::below_operator),
+    },
+    Route {
         path: "/debug/model",
         policy: Policy::Page,
         description: "object counts and a checksum, as JSON",
@@ -145,6 +169,11 @@ pub(super) const ROUTES: &[Route] = &[
 
 /// The path of one runbook.
 const RUNBOOK: &str = "/runbooks/{name}";
+
+/// The paths of one of many operators.
+const OPERATOR: &str = "/operators/{namespace}/{name}";
+const OVERVIEW_OF_OPERATOR: &str = "/operators/{namespace}/{name}/";
+const BELOW_OPERATOR: &str = "/operators/{namespace}/{name}/{*rest}";
 
 /// The maximum number of folders in a path for which a page about a problem finds its style sheet.
 const MAX_DEPTH: usize = 8;
@@ -171,15 +200,41 @@ const DOCUMENTS: TurnLimits = TurnLimits {
     whole: Duration::from_secs(30),
 };
 
+/// The turns of all paths of a port.
+#[derive(Clone, Debug)]
+pub(super) struct AllTurns {
+    scrapes: Turns,
+    documents: Turns,
+}
+
+impl AllTurns {
+    fn new() -> Self {
+        Self { scrapes: Turns::new(SCRAPES), documents: Turns::new(DOCUMENTS) }
+    }
+}
+
 /// Builds the router from the table of paths.
 pub(super) fn router(exporter: Arc<Exporter>) -> Router {
-    let (scrapes, documents) = (Turns::new(SCRAPES), Turns::new(DOCUMENTS));
+    let turns = AllTurns::new();
+    routes(exporter.clone(), &turns)
+        .fallback(not_found)
+        .layer(Extension(turns))
+        .layer(from_fn(readable_problems))
+        .layer(from_fn_with_state(exporter.clone(), security_headers))
+        .layer(from_fn_with_state(exporter.clone(), count_requests))
+        .with_state(exporter)
+}
+
+/// Builds the routes, each with its policy and its turns.
+pub(super) fn routes(exporter: Arc<Exporter>, all_turns: &AllTurns) -> Router<Arc<Exporter>> {
     let mut router = Router::new();
     for Route { path, policy, handler, .. } in ROUTES {
         let turns = match policy {
+            // The path that follows takes the turn.
+            _ if *path == OVERVIEW_OF_OPERATOR || *path == BELOW_OPERATOR => None,
             Policy::Public => None,
-            Policy::Metrics => Some(&scrapes),
-            Policy::Page | Policy::Profiles => Some(&documents),
+            Policy::Metrics => Some(&all_turns.scrapes),
+            Policy::Page | Policy::Profiles => Some(&all_turns.documents),
         };
         let handler = match turns {
             Some(turns) => handler().route_layer(from_fn_with_state(turns.clone(), take_turn)),
@@ -191,11 +246,6 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
     }
 
     router
-        .fallback(not_found)
-        .layer(from_fn(readable_problems))
-        .layer(from_fn_with_state(exporter.clone(), security_headers))
-        .layer(from_fn_with_state(exporter.clone(), count_requests))
-        .with_state(exporter)
 }
 
 /// Succeeds even if sources fail: a restart of loopwatch would fix neither its configuration nor
@@ -214,7 +264,10 @@ async fn livez(State(exporter): State<Arc<Exporter>>) -> Response {
 /// Readiness for tests and scripts. Do not use it as the readiness probe of a sidecar: that would
 /// make the operator's own Pod unready.
 async fn readyz(State(exporter): State<Arc<Exporter>>) -> Response {
-    let pending = exporter.view.pending();
+    let pending = match exporter.fleet() {
+        Some(fleet) => fleet.pending(),
+        None => exporter.view.pending(),
+    };
     if pending.is_empty() {
         return "ok\n".into_response();
     }
@@ -279,6 +332,7 @@ async fn count_requests(
     let requested = match request.uri().path() {
         path if path.starts_with("/api/v1/profiles/") => PROFILE,
         path if path.starts_with("/runbooks/") => RUNBOOK,
+        path if path.starts_with("/operators/") => BELOW_OPERATOR,
         path => path,
     };
     let path =

@@ -21,6 +21,8 @@ pub(crate) struct Input {
     pub dump: Option<DumpInput>,
     /// Whether the time for the first lists of a cluster ended before the lists.
     pub lists_timed_out: bool,
+    /// The operator, as `NAMESPACE/NAME`, if it is one of many.
+    pub operator: Option<String>,
 }
 
 /// A recording, as far as the replay has read it.

@@ -16,13 +16,14 @@ mod proxy;
 mod requests;
 mod workload;
 
-use self::workload::{PodTemplate, Workload};
+use self::workload::Workload;
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
 pub(crate) use self::batched_reads::BatchTime;
 pub(crate) use self::requests::{
     Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk, review_path,
 };
+pub(crate) use self::workload::PodTemplate;
 
 /// One API server and the account to use with it.
 #[derive(Clone)]
@@ -225,6 +226,25 @@ impl Cluster {
 
     pub(crate) fn operator(&self) -> Option<&OperatorIdentity> {
         self.operator.as_ref()
+    }
+
+    /// The same connection, to observe one of many operators with loopwatch's own account.
+    #[must_use]
+    pub(crate) fn observing(
+        &self,
+        operator: &OperatorName,
+        watched_namespaces: Vec<String>,
+    ) -> Self {
+        let OperatorName { namespace, name } = operator.clone();
+        let identity = OperatorIdentity::Named(operator.clone());
+        Self {
+            namespace,
+            watched_namespaces,
+            workload: Some(name),
+            own: None,
+            operator: Some(identity),
+            ..self.clone()
+        }
     }
 
     async fn impersonate(self, operator: &OperatorName) -> Result<Self, ConnectError> {

@@ -5,6 +5,7 @@
 //! makes Widget a primary kind; the permission to create a ConfigMap makes it a child kind.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use loopwatch_model::model::reading::is_workload;
 use loopwatch_model::observation::{
@@ -15,10 +16,13 @@ use tokio::time::Instant;
 
 mod child_kinds;
 mod elsewhere;
+mod grants;
+mod observed;
 mod permissions;
 mod options;
 mod reviews;
 mod sample;
+mod scout;
 mod scopes;
 mod select;
 mod serving;
@@ -26,12 +30,15 @@ mod withdrawn;
 
 use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
+pub(crate) use self::grants::{Account, Grants, Subject};
+pub(crate) use self::observed::{Claims, Observed, Shared};
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
 };
 pub(crate) use self::permissions::{Rules, fuzzing, is_allowed};
 pub(crate) use self::reviews::NOWHERE;
 use self::reviews::{Question, Reviews};
+pub(crate) use self::scout::Scout;
 use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::serving::Serving;
 use self::withdrawn::Withdrawn;
@@ -49,7 +56,7 @@ pub(crate) struct Discovery {
     /// see it.
     last: Vec<WatchedKind>,
     /// The kinds that the API server served at the last poll.
-    api_resources: ApiResources,
+    api_resources: Arc<ApiResources>,
     /// The account's permissions in the current poll.
     reviews: Reviews,
     elsewhere: Elsewhere,
@@ -98,7 +105,7 @@ impl Discovery {
             options,
             definitions,
             last: Vec::new(),
-            api_resources: ApiResources::default(),
+            api_resources: Arc::default(),
             reviews: Reviews::default(),
             elsewhere: Elsewhere::default(),
             withdrawn,
@@ -114,11 +121,29 @@ impl Discovery {
     /// Begins a poll: reviews the account's permissions in the whole cluster and in its home
     /// namespaces.
     pub(crate) async fn review(&mut self) -> Result<(), Failure> {
-        self.reviews = Reviews::request(&self.cluster, self.homes()).await?;
+        let homes = self.homes();
+        self.reviews = match &mut self.options.observed {
+            Some(observed) => observed.reviews(homes),
+            None => Reviews::request(&self.cluster, homes).await?,
+        };
+
         Ok(())
     }
 
-    /// Whether the account is known to have the permissions to list and watch an optional resource.
+    /// Waits until the permissions of an operator, if it is one of many, have changed.
+    pub(crate) async fn grants_changed(&self) {
+        let mut grants = match &self.options.observed {
+            Some(observed) => observed.grants.clone(),
+            None => return std::future::pending().await,
+        };
+
+        // Without a sender, nothing changes any more.
+        if grants.changed().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Whether loopwatch's account is known to have the permissions to list and watch an optional resource.
     pub(crate) async fn may_watch(
         &mut self,
         group: &str,
@@ -126,6 +151,10 @@ impl Discovery {
         namespace: &str,
     ) -> Result<bool, Failure> {
         let permissions = list_and_watch(group, resource);
+        if let Some(observed) = &self.options.observed {
+            return observed.shared.may(&self.cluster, &permissions, namespace).await;
+        }
+
         let questions =
             permissions.each_ref().map(|permission| Question::new(permission, namespace));
         self.reviews.ask(&self.cluster, &questions).await?;
@@ -155,10 +184,7 @@ impl Discovery {
 
     /// Completes a poll.
     pub(crate) async fn poll(&mut self) -> Result<Discovered, Failure> {
-        if !self.api_resources.is_current(&self.cluster).await? {
-            self.api_resources = ApiResources::read(&self.cluster).await?;
-        }
-
+        self.read_api_resources().await?;
         self.look_elsewhere().await?;
         self.withdrawn.update(&self.reviews, |namespace| self.elsewhere.has_reviewed(namespace));
         let mut rules = self.reviews.rules();
@@ -189,9 +215,12 @@ impl Discovery {
             left_out.extend(self.limit_to_served(&mut selected).await?);
         }
 
+        self.settle_claims(&mut selected).await?;
+
         let unmentioned = self.unmentioned(&rules, &selected);
         let all: Vec<KindCandidate> = selected.kinds.iter().cloned().chain(unmentioned).collect();
         let mut kinds = self.scopes(&all).await?;
+        self.note_own_blindness(&mut kinds).await?;
         kinds.extend(
             self.last.iter().filter(|kind| is_unanswered(kind, &self.api_resources)).cloned(),
         );
@@ -275,8 +304,76 @@ impl Discovery {
         selected
     }
 
+    /// Reads the kinds that the API server serves, if they have changed.
+    async fn read_api_resources(&mut self) -> Result<(), Failure> {
+        if let Some(observed) = &self.options.observed {
+            self.api_resources = observed.shared.api_resources(&self.cluster).await?;
+        } else if !self.api_resources.is_current(&self.cluster).await? {
+            self.api_resources = Arc::new(ApiResources::read(&self.cluster).await?);
+        }
+
+        Ok(())
+    }
+
+    /// Drops the kinds that belong to other operators, and marks those that several claim as suspected. The
+    /// field managers of its objects show which of them serves a kind.
+    async fn settle_claims(&mut self, selected: &mut SelectedKinds) -> Result<(), Failure> {
+        let Some(observed) = self.options.observed.clone() else { return Ok(()) };
+        let is_primary = |candidate: &KindCandidate| candidate.role == Role::Primary;
+        selected.kinds.retain(|it| !is_primary(it) || observed.is_claimed(&name(&it.kind)));
+
+        let is_contested =
+            |it: &&KindCandidate| is_primary(it) && observed.is_contested(&name(&it.kind));
+        let contested: Vec<ApiKind> =
+            selected.kinds.iter().filter(is_contested).map(|it| it.kind.clone()).collect();
+        if contested.is_empty() {
+            return Ok(());
+        }
+
+        let kinds: Vec<&ApiKind> = contested.iter().collect();
+        self.serving
+            .review(&self.cluster, Some(&observed.account.1), &self.options.hash_key, &kinds)
+            .await?;
+        let serving = &self.serving;
+        observed.serves(contested.iter().filter(|kind| serving.serves(kind)).map(name));
+
+        selected.kinds.retain_mut(|candidate| {
+            let kind = &candidate.kind;
+            let is_open = contested.contains(kind) && !serving.serves(kind);
+            candidate.suspected |= is_open;
+            !(is_open
+                && is_primary(candidate)
+                && observed.is_served_by_another(&name(&candidate.kind)))
+        });
+
+        Ok(())
+    }
+
+    /// Marks the kinds that loopwatch's own account may not see, although the operator's may.
+    async fn note_own_blindness(&self, kinds: &mut Vec<WatchedKind>) -> Result<(), Failure> {
+        let Some(observed) = &self.options.observed else { return Ok(()) };
+        for kind in kinds.iter_mut().filter(|kind| kind.missing.is_empty()) {
+            let namespace = kind.scope.namespace().unwrap_or_default();
+            for permission in list_and_watch(&kind.group, &kind.resource) {
+                let asked = std::slice::from_ref(&permission);
+                if !observed.shared.may(&self.cluster, asked, namespace).await? {
+                    kind.missing.push(permission.verb);
+                }
+            }
+        }
+
+        // A child kind that was never visible is not a loss.
+        kinds.retain(|kind| kind.role == Role::Primary || kind.missing.is_empty());
+        Ok(())
+    }
+
     /// Reviews permissions in other namespaces, unless they cannot matter.
     async fn look_elsewhere(&mut self) -> Result<(), Failure> {
+        if let Some(observed) = &self.options.observed {
+            self.reviews.extend(observed.elsewhere(&self.homes()));
+            return Ok(());
+        }
+
         let options = &self.options;
         let everywhere = &self.reviews.everywhere;
         let is_seen = |selector: &KindSelector| {
@@ -405,7 +502,8 @@ impl Discovery {
                 .partition(|candidate| candidate.role == Role::Primary);
         let kinds: Vec<&ApiKind> = primaries.iter().map(|candidate| &candidate.kind).collect();
 
-        self.serving.review(&self.cluster, &self.options.hash_key, &kinds).await?;
+        let account = self.options.observed.as_ref().map(|observed| observed.account.1.as_str());
+        self.serving.review(&self.cluster, account, &self.options.hash_key, &kinds).await?;
         for candidate in &mut primaries {
             candidate.suspected = !self.serving.serves(&candidate.kind);
         }
@@ -558,6 +656,11 @@ fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> Wat
         metadata_only,
         versions,
     }
+}
+
+/// The group and the plural name of a kind.
+fn name(kind: &ApiKind) -> (String, String) {
+    (kind.group.clone(), kind.resource.clone())
 }
 
 fn list_and_watch(group: &str, resource: &str) -> [Permission; 2] {

@@ -42,13 +42,14 @@ pub(crate) struct SystemClock {
 pub(crate) struct ServerClock {
     node: Arc<dyn Clock>,
     state: Arc<Mutex<ClockState>>,
+    /// The jumps that the readings of this model have announced; `None` before the first reading, so
+    /// that earlier jumps concern nobody.
+    announced: Arc<Mutex<Option<i64>>>,
 }
 
 struct ClockState {
     anchor: Anchor,
-    /// Whether a source has read the clock, so that it has to announce jumps.
-    was_read: bool,
-    /// Jumps that no reading has announced yet, in microseconds.
+    /// The sum of all jumps, in microseconds.
     jumped: i64,
 }
 
@@ -92,10 +93,14 @@ impl ServerClock {
     #[must_use]
     pub(crate) fn of(node: Arc<dyn Clock>) -> Self {
         let anchor = Anchor::new(node.wall(), node.steady());
-        Self {
-            node,
-            state: Arc::new(Mutex::new(ClockState { anchor, was_read: false, jumped: 0 })),
-        }
+        let state = Arc::new(Mutex::new(ClockState { anchor, jumped: 0 }));
+        Self { node, state, announced: Arc::default() }
+    }
+
+    /// The same clock for another model, which hears of each jump itself.
+    #[must_use]
+    pub(crate) fn for_another_model(&self) -> Self {
+        Self { announced: Arc::default(), ..self.clone() }
     }
 
     /// The monotonic time, to pass to [`ServerClock::hear`].
@@ -111,12 +116,14 @@ impl ServerClock {
     /// The time now, and the size of a jump since the last call, in milliseconds. The caller must
     /// announce the jump to the model before anything else.
     pub(crate) fn read(&self) -> (Timestamp, Option<i64>) {
-        let mut state = self.state();
-        let micros = state.anchor.micros(self.node.steady());
+        let (micros, all) = {
+            let state = self.state();
+            (state.anchor.micros(self.node.steady()), state.jumped)
+        };
         let now = micros.div_euclid(1000);
-        let jumped = now - (micros - std::mem::take(&mut state.jumped)).div_euclid(1000);
+        let new = all - lock(&self.announced).replace(all).unwrap_or(all);
+        let jumped = now - (micros - new).div_euclid(1000);
 
-        state.was_read = true;
         (Timestamp(now), Some(jumped).filter(|by_ms| *by_ms != 0))
     }
 
@@ -147,9 +154,7 @@ impl ServerClock {
             info!(by_ms = jumped / 1000, "set the clock by the API server's");
         }
 
-        if state.was_read {
-            state.jumped += jumped;
-        }
+        state.jumped = state.jumped.saturating_add(jumped);
     }
 
     fn state(&self) -> MutexGuard<'_, ClockState> {
@@ -249,6 +254,18 @@ mod tests {
 
         assert_eq!(clock.ticks().collect::<Vec<_>>(), [(now, stepped), (now, Observation::Tick)]);
         assert_eq!(clock.ticks().collect::<Vec<_>>(), [(now, Observation::Tick)]);
+    }
+
+    #[test]
+    fn each_model_hears_of_a_jump() {
+        let (_, clock) = started(DATE - 3_600_000);
+        let (other, later) = (clock.for_another_model(), clock.for_another_model());
+        let jump = |clock: &ServerClock| clock.read().1;
+        assert_eq!((jump(&clock), jump(&other)), (None, None));
+
+        hear(&clock, 0);
+        assert_eq!((jump(&clock), jump(&other)), (Some(3_600_500), Some(3_600_500)));
+        assert_eq!((jump(&clock), jump(&other), jump(&later)), (None, None, None));
     }
 
     #[test]

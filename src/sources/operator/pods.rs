@@ -24,6 +24,7 @@ mod sink;
 mod tests;
 mod workload;
 
+pub(crate) use self::document::PodSpec;
 use self::document::{PodDocument, PodListDocument};
 use self::sink::{ChosenPods, PodFilter, PodSink, SeenPods};
 use self::workload::{REFUSED_FOR, WorkloadName, WorkloadReader};

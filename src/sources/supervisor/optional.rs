@@ -155,8 +155,13 @@ impl OptionalWatches {
     }
 
     pub(super) fn start_definitions(&self, launcher: &mut Launcher) {
-        let sink = DefinitionSink::new(self.definitions.clone());
-        launcher.watch(&Job::Definitions, Definitions::target(), sink);
+        let definitions = self.definitions.clone();
+        if let Some(observed) = &launcher.options.discovery.observed {
+            let (news, feed) = (observed.shared.definition_news.clone(), launcher.feed.clone());
+            return launcher.spawn(&Job::Definitions, news.forward(definitions, feed));
+        }
+
+        launcher.watch(&Job::Definitions, Definitions::target(), DefinitionSink::new(definitions));
     }
 
     pub(super) fn start_leases(&self, launcher: &mut Launcher) {

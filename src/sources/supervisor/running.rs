@@ -56,7 +56,10 @@ impl Running {
         probes: ProbeReceivers,
         sync: InitialSync,
     ) -> Self {
-        let definitions = Definitions::default();
+        let observed = options.discovery.observed.as_ref();
+        let definitions = observed
+            .map(|observed| observed.shared.definitions.for_another_model())
+            .unwrap_or_default();
         let discovery =
             Discovery::new(cluster.clone(), options.discovery.clone(), definitions.clone());
         Self {
@@ -135,6 +138,7 @@ impl Running {
                     return Ok(true);
                 }
                 () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
+                () = self.discovery.grants_changed(), if until.is_some() => return Ok(true),
                 () = webhook_services.changed.notified() => {
                     // If a failure persists, the next poll reports it.
                     let Self { webhooks, discovery, launcher, .. } = self;

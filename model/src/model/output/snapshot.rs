@@ -208,6 +208,7 @@ impl Model {
             resource: kind.resource.clone(),
             version: kind.version.clone(),
             role: kind.role,
+            suspected: kind.suspected,
             watches: watches.iter().map(|watch| watch_summary(watch)).collect(),
             deadline,
             deadline_source,

@@ -86,7 +86,12 @@ struct SourceView<'a> {
 }
 
 pub(super) fn states(kind: &KindSummary) -> BTreeMap<&'static str, u64> {
-    ObjectState::ALL.iter().map(|state| state.as_str()).zip(kind.states()).collect()
+    named_states(kind.states())
+}
+
+/// The number of objects in each state, by its name.
+pub(super) fn named_states(states: [u64; ObjectState::ALL.len()]) -> BTreeMap<&'static str, u64> {
+    ObjectState::ALL.iter().map(|state| state.as_str()).zip(states).collect()
 }
 
 impl<'a> StatusView<'a> {

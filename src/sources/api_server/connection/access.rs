@@ -25,11 +25,17 @@ pub(crate) struct Access {
     pub operator: Option<OperatorName>,
 }
 
-/// An operator, named by its Deployment or StatefulSet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// An operator, named by its workload: a Deployment, StatefulSet or DaemonSet.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OperatorName {
     pub namespace: String,
     pub name: String,
+}
+
+impl std::fmt::Display for OperatorName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}/{}", self.namespace, self.name)
+    }
 }
 
 /// The reason why there is no connection.

@@ -21,7 +21,7 @@ pub(super) struct WorkloadSpec {
 /// The template of its Pods.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-pub(super) struct PodTemplate {
+pub(crate) struct PodTemplate {
     metadata: PodTemplateMetadata,
     spec: PodSpec,
 }
@@ -59,7 +59,7 @@ const ANNOTATION: &str = "olm.targetNamespaces";
 
 impl PodTemplate {
     /// The service account of the Pods.
-    pub(super) fn account(&self) -> &str {
+    pub(crate) fn account(&self) -> &str {
         match self.spec.service_account_name.as_str() {
             "" => "default",
             account => account,
@@ -67,7 +67,7 @@ impl PodTemplate {
     }
 
     /// The namespaces that the operator watches. Empty if it watches all, or names none.
-    pub(super) fn watched_namespaces(&self) -> Vec<String> {
+    pub(crate) fn watched_namespaces(&self) -> Vec<String> {
         let variables = self.spec.containers.iter().flat_map(|container| &container.env);
         let said = variables
             .filter(|variable| VARIABLES.contains(&variable.name.as_str()))

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use loopwatch_model::observation::Permission;
 
+use super::observed::Observed;
 use crate::sources::decoding::HashKey;
 
 /// Default limit on open watch connections.
@@ -35,6 +36,8 @@ pub(crate) struct DiscoveryOptions {
     pub once: bool,
     /// The permissions that an earlier process knew, by namespace.
     pub known_permissions: Arc<BTreeMap<String, Vec<Permission>>>,
+    /// The operator, if it is one of many and loopwatch has an account of its own.
+    pub observed: Option<Observed>,
 }
 
 /// How to select kinds.
@@ -111,6 +114,7 @@ impl DiscoveryOptions {
             hash_key,
             once: false,
             known_permissions: Arc::default(),
+            observed: None,
         }
     }
 }

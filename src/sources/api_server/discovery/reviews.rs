@@ -69,7 +69,12 @@ impl Reviews {
         let names: Vec<String> = std::iter::once(NOWHERE.to_owned()).chain(homes).collect();
         let mut namespaces = rules_in(cluster, &names).await?;
         let (_, everywhere) = namespaces.remove(0);
-        Ok(Self { everywhere, homes: namespaces.len(), namespaces, answers: BTreeMap::new() })
+        Ok(Self::known(everywhere, namespaces))
+    }
+
+    /// Rules that are known without a review: those in force everywhere, and those in the home namespaces.
+    pub(super) fn known(everywhere: Rules, homes: Vec<(String, Rules)>) -> Self {
+        Self { everywhere, homes: homes.len(), namespaces: homes, answers: BTreeMap::new() }
     }
 
     /// Adds the rules in other namespaces.

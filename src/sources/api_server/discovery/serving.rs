@@ -123,14 +123,15 @@ const OBJECTS: usize = 5;
 
 impl Serving {
     /// Looks for signs in kinds that have shown none so far. A kind that cannot be read shows
-    /// none.
+    /// none. `account` is the name of the operator's account, unless it is loopwatch's own.
     pub(super) async fn review(
         &mut self,
         cluster: &Cluster,
+        account: Option<&str>,
         key: &HashKey,
         kinds: &[&ApiKind],
     ) -> Result<(), Failure> {
-        self.signs = Signs::of(cluster).await?;
+        self.signs = Signs::of(cluster, account).await?;
         let open: Vec<&ApiKind> = kinds.iter().copied().filter(|kind| !self.serves(kind)).collect();
         let reviews = open.iter().map(|kind| self.signs.show(cluster, key, kind).boxed()).collect();
         let found = concurrently(reviews).await?;
@@ -158,9 +159,12 @@ fn name(kind: &ApiKind) -> (String, String) {
 impl Signs {
     /// The signs to look for: the name of the account and of the workload, and the leases in its
     /// namespace.
-    async fn of(cluster: &Cluster) -> Result<Self, Failure> {
+    async fn of(cluster: &Cluster, known: Option<&str>) -> Result<Self, Failure> {
         let mut signs = Self::default();
-        signs.managers.extend(account(cluster).await);
+        signs.managers.extend(match known {
+            Some(name) => Some(name.to_owned()),
+            None => account(cluster).await,
+        });
         signs.managers.extend(cluster.workload().map(ToOwned::to_owned));
 
         let namespace = percent_encode(cluster.namespace());

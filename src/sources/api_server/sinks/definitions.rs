@@ -6,12 +6,13 @@ use std::sync::{Arc, RwLock};
 use loopwatch_model::observation::{
     ConditionStatus, ConversionView, DefinitionView, Observation, SourceId, StatusSchema, WatchId,
 };
-use tokio::sync::Notify;
+use tokio::sync::{Notify, broadcast};
 
 use crate::lock::{read_lock, write_lock};
 use crate::net::Failure;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::definition;
+use crate::sources::feed::{Closed, Feed};
 
 /// The current definitions, shared between their watch and discovery.
 #[derive(Clone, Debug, Default)]
@@ -28,6 +29,19 @@ struct DefinitionTable {
     by_name: BTreeMap<String, DefinitionView>,
 }
 
+/// Forwards what one watch sees to the models of many operators.
+#[derive(Clone, Debug)]
+pub(crate) struct DefinitionNews {
+    changes: broadcast::Sender<Observation>,
+}
+
+/// A sink for the watch behind [`DefinitionNews`].
+pub(crate) struct SharedDefinitionSink {
+    sink: DefinitionSink,
+    news: DefinitionNews,
+    out: Vec<Observation>,
+}
+
 /// Turns events about definitions into observations.
 pub(crate) struct DefinitionSink {
     definitions: Definitions,
@@ -35,6 +49,9 @@ pub(crate) struct DefinitionSink {
     /// Whether the list had to skip a definition.
     is_incomplete: bool,
 }
+
+/// The number of changes that a model may be behind. Beyond it, the model gets all definitions again.
+const NEWS: usize = 256;
 
 const GROUP: &str = "apiextensions.k8s.io";
 const RESOURCE: &str = "customresourcedefinitions";
@@ -76,6 +93,20 @@ impl Definitions {
         read_lock(&self.table).known
     }
 
+    /// The same definitions for another model, whose discovery is notified itself.
+    #[must_use]
+    pub(crate) fn for_another_model(&self) -> Self {
+        Self { table: Arc::clone(&self.table), changed: Arc::default() }
+    }
+
+    /// Everything that is known, as observations.
+    fn everything(&self) -> Vec<Observation> {
+        let table = read_lock(&self.table);
+        let views = table.by_name.values().cloned().map(Observation::DefinitionSeen);
+        let names = table.by_name.keys().cloned().collect();
+        views.chain(table.known.then_some(Observation::DefinitionsListed(names))).collect()
+    }
+
     /// Forgets all definitions, because the account may no longer read them.
     pub(crate) fn forget(&self) {
         self.change(|table| *table = DefinitionTable::default());
@@ -104,6 +135,93 @@ impl DefinitionSink {
 
         out.push(Observation::DefinitionSeen(view));
     }
+}
+
+impl Default for DefinitionNews {
+    fn default() -> Self {
+        Self { changes: broadcast::Sender::new(NEWS) }
+    }
+}
+
+impl DefinitionNews {
+    /// Forwards all definitions to a model, and then each change, until the feed is closed.
+    pub(crate) async fn forward(self, definitions: Definitions, feed: Feed) {
+        let mut changes = self.changes.subscribe();
+        while forward_until_behind(&mut changes, &definitions, &feed).await.is_ok() {}
+    }
+}
+
+/// Forwards all definitions, and then each change, until the model is too far behind.
+async fn forward_until_behind(
+    changes: &mut broadcast::Receiver<Observation>,
+    definitions: &Definitions,
+    feed: &Feed,
+) -> Result<(), Closed> {
+    feed.recovered(SourceId::Watch(Definitions::watch())).await?;
+    for observation in definitions.everything() {
+        feed.send(observation).await?;
+    }
+
+    loop {
+        match changes.recv().await {
+            Ok(change) => {
+                definitions.changed.notify_one();
+                feed.send(change).await?;
+            }
+            Err(broadcast::error::RecvError::Lagged(_)) => return Ok(()),
+            Err(broadcast::error::RecvError::Closed) => return Err(Closed),
+        }
+    }
+}
+
+impl SharedDefinitionSink {
+    pub(crate) fn new(definitions: Definitions, news: DefinitionNews) -> Self {
+        Self { sink: DefinitionSink::new(definitions), news, out: Vec::new() }
+    }
+
+    fn publish(&mut self) {
+        // Nobody may listen yet.
+        self.out.drain(..).for_each(|change| _ = self.news.changes.send(change));
+    }
+}
+
+impl WatchSink for SharedDefinitionSink {
+    fn source(&self) -> SourceId {
+        self.sink.source()
+    }
+
+    fn began(&mut self, epoch: u64, _: &mut Vec<Observation>) {
+        self.sink.began(epoch, &mut self.out);
+    }
+
+    fn listed(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<(), Failure> {
+        let listed = self.sink.listed(object, &mut self.out);
+        self.publish();
+        listed
+    }
+
+    fn skipped(&mut self) {
+        self.sink.skipped();
+    }
+
+    fn ended(&mut self, epoch: u64, version: &str, _: &mut Vec<Observation>) {
+        self.sink.ended(epoch, version, &mut self.out);
+        self.publish();
+    }
+
+    fn applied(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<String, Failure> {
+        let applied = self.sink.applied(object, &mut self.out);
+        self.publish();
+        applied
+    }
+
+    fn deleted(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<String, Failure> {
+        let deleted = self.sink.deleted(object, &mut self.out);
+        self.publish();
+        deleted
+    }
+
+    fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
 }
 
 impl WatchSink for DefinitionSink {

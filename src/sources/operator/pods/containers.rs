@@ -7,7 +7,7 @@ use loopwatch_model::time::Timestamp;
 use serde_json::Value;
 
 use super::document::{
-    ContainerDocument, ContainerStatus, PodDocument, PodMetadata, TerminatedState,
+    ContainerDocument, ContainerStatus, PodDocument, PodMetadata, PodSpec, TerminatedState,
 };
 use super::quantity;
 use crate::sources::decoding::cut;
@@ -146,6 +146,13 @@ pub(super) fn is_loopwatch(container: &ContainerDocument, own: Option<&str>) -> 
         || own == Some(container.name.as_str())
         || image_name(&container.image) == LOOPWATCH
         || container.ports.iter().any(|port| port.name == LOOPWATCH_PORT)
+}
+
+impl PodSpec {
+    /// Whether a container is loopwatch's.
+    pub(crate) fn has_loopwatch(&self) -> bool {
+        self.containers.iter().chain(&self.init_containers).any(|it| is_loopwatch(it, None))
+    }
 }
 
 /// The last part of an image's path: `loopwatch` for

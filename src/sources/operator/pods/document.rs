@@ -49,7 +49,7 @@ pub(super) struct OwnerDocument {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-pub(super) struct PodSpec {
+pub(crate) struct PodSpec {
     pub(super) host_network: bool,
     #[serde(deserialize_with = "or_default")]
     pub(super) containers: Vec<ContainerDocument>,

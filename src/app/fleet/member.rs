@@ -1,0 +1,145 @@
+//! One of many operators: its model, its exporter and its sources.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Mutex};
+
+use loopwatch_model::checkpoint::Checkpoint;
+use loopwatch_model::model::Model;
+use loopwatch_model::observation::Observation;
+use loopwatch_model::settings::Settings;
+use tokio::sync::watch;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use super::Follower;
+use crate::app::rebuild::{self, Connection, Core, Watched};
+use crate::app::reload::Effective;
+use crate::app::senders::Senders;
+use crate::app::{SharedModel, state};
+use crate::export::server::Exporter;
+use crate::lock::lock;
+use crate::sources::api_server::Cluster;
+use crate::sources::census::FoundOperator;
+use crate::sources::feed::{Clock as _, Feed, SystemClock};
+use crate::sources::supervisor::SourceOptions;
+
+/// A running model.
+pub(super) struct Member {
+    operator: FoundOperator,
+    model: SharedModel,
+    exporter: Arc<Exporter>,
+    feed: Feed,
+    settings: Settings,
+    stop: CancellationToken,
+    ended: CancellationToken,
+    /// Stops the task if this is dropped.
+    _guard: DropGuard,
+}
+
+impl Member {
+    /// Starts the model of an operator. Returns it, and its task.
+    pub(super) fn start(
+        follower: &Follower,
+        operator: &FoundOperator,
+        cluster: Cluster,
+        options: SourceOptions,
+        settings: Settings,
+        stop: &CancellationToken,
+    ) -> (Self, impl Future<Output = ()> + Send + use<>) {
+        let name = operator.name.to_string();
+        let mut flags = (*follower.flags).clone();
+        flags.state_dir = flags.state_dir.map(|dir| dir.join(&name));
+
+        let model = Arc::new(Mutex::new(restored(follower, operator, &settings)));
+        let exporter = Arc::new(follower.exporter.for_operator(model.clone(), &name));
+        let senders = Senders::start_for(&name, &flags, &model, &exporter);
+
+        // Its sources start again only with all others.
+        let (_, effective) = watch::channel(Effective::of_operator(&flags, settings.clone()));
+        let clock = cluster.clock().for_another_model();
+        let connection = Connection::existing(cluster, options);
+        let core = Core::new(
+            model.clone(),
+            exporter.clone(),
+            Watched::Operator(connection),
+            effective,
+            flags.state_dir.clone(),
+            clock,
+        )
+        .with_outlets(senders.outlets());
+
+        let (stop, ended) = (stop.child_token(), CancellationToken::new());
+        let member = Self {
+            operator: operator.clone(),
+            model: model.clone(),
+            exporter,
+            feed: core.feed().clone(),
+            settings,
+            stop: stop.clone(),
+            ended: ended.clone(),
+            _guard: stop.clone().drop_guard(),
+        };
+
+        let task = async move {
+            let _ended = ended.drop_guard();
+            let saving = flags
+                .state_dir
+                .clone()
+                .map(|dir| tokio::spawn(state::save_regularly(dir, model.clone(), stop.clone())));
+            rebuild::keep_running(core, stop).await;
+            if let (Some(dir), Some(saving)) = (&flags.state_dir, saving) {
+                state::save_last(dir, &model, saving).await;
+            }
+            senders.close().await;
+        };
+        (member, task)
+    }
+
+    /// Whether this is the model of an operator with the same account and namespaces.
+    pub(super) fn is_of(&self, operator: &FoundOperator) -> bool {
+        self.operator == *operator
+    }
+
+    pub(super) fn exporter(&self) -> Arc<Exporter> {
+        Arc::clone(&self.exporter)
+    }
+
+    /// Whether its task has ended.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_cancelled()
+    }
+
+    /// Stops the task, which still saves and sends what it has to.
+    pub(super) fn stop(self) {
+        self.stop.cancel();
+    }
+
+    /// Tells the model other thresholds.
+    pub(super) async fn change_settings(&mut self, settings: &Settings) {
+        if self.settings != *settings {
+            self.settings = settings.clone();
+            let changed = Observation::SettingsChanged(Box::new(settings.clone()));
+            let _ = self.feed.send(changed).await; // a model that has stopped needs none
+        }
+    }
+
+    /// What the model knows; `None` if it panics.
+    pub(super) fn checkpoint(&self) -> Option<Checkpoint> {
+        catch_unwind(AssertUnwindSafe(|| lock(&self.model).checkpoint())).ok()
+    }
+}
+
+/// A model with what an earlier one of this operator knew.
+fn restored(follower: &Follower, operator: &FoundOperator, settings: &Settings) -> Model {
+    let mut model = Model::new(settings.clone());
+    let checkpoint = lock(&follower.checkpoints).remove(&operator.name);
+    match (checkpoint, &follower.flags.state_dir) {
+        (Some(checkpoint), _) => {
+            let restored = Observation::Restored(Box::new(checkpoint));
+            model.apply(SystemClock::new().wall(), restored);
+        }
+        (None, Some(dir)) => state::restore(&dir.join(operator.name.to_string()), &mut model),
+        (None, None) => {}
+    }
+
+    model
+}

@@ -1,0 +1,219 @@
+//! Roles and bindings, as far as they concern service accounts.
+
+use k8s_openapi::api::authorization::v1::ResourceRule;
+use serde::Deserialize;
+
+use super::table::{Name, Read, Record, Table};
+use crate::net::Failure;
+use crate::sources::api_server::{Grants, Subject};
+use crate::sources::decoding::or_default;
+
+/// The rules of a role about kinds.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct RoleRules(Vec<ResourceRule>);
+
+/// A binding.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Binding {
+    /// Whether it names a ClusterRole.
+    to_cluster_role: bool,
+    role: String,
+    subjects: Vec<Subject>,
+}
+
+/// The roles and bindings of the cluster.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Roles {
+    pub(super) cluster_roles: Table<RoleRules>,
+    pub(super) roles: Table<RoleRules>,
+    pub(super) cluster_bindings: Table<Binding>,
+    pub(super) bindings: Table<Binding>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RoleDocument {
+    metadata: Metadata,
+    #[serde(deserialize_with = "or_default")]
+    rules: Vec<RuleDocument>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct RuleDocument {
+    #[serde(deserialize_with = "or_default")]
+    verbs: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    api_groups: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    resources: Vec<String>,
+    #[serde(deserialize_with = "or_default")]
+    resource_names: Vec<String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct BindingDocument {
+    metadata: Metadata,
+    role_ref: RoleReference,
+    #[serde(deserialize_with = "or_default")]
+    subjects: Vec<SubjectDocument>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct RoleReference {
+    kind: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SubjectDocument {
+    kind: String,
+    namespace: String,
+    name: String,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Metadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
+}
+
+impl Roles {
+    /// Whether all of them have been listed once.
+    pub(super) fn are_listed(&self) -> bool {
+        [&self.cluster_roles, &self.roles].into_iter().all(Table::is_listed)
+            && [&self.cluster_bindings, &self.bindings].into_iter().all(Table::is_listed)
+    }
+
+    /// How many of them had no room.
+    pub(super) fn left_out(&self) -> u64 {
+        let of_roles = self.cluster_roles.left_out() + self.roles.left_out();
+        of_roles + self.cluster_bindings.left_out() + self.bindings.left_out()
+    }
+
+    /// The permissions of all accounts.
+    pub(super) fn grants(&self) -> Grants {
+        let mut grants = Grants::default();
+        let mut bind = |(namespace, _): &Name, binding: &Binding| {
+            let Binding { to_cluster_role, role, subjects } = binding;
+            let rules = match to_cluster_role {
+                true => self.cluster_roles.get(&(String::new(), role.clone())),
+                false => self.roles.get(&(namespace.clone(), role.clone())),
+            };
+
+            // A binding may name a role that does not exist.
+            if let Some(RoleRules(rules)) = rules {
+                subjects.iter().for_each(|subject| grants.add(subject, namespace, &rules));
+            }
+        };
+
+        self.cluster_bindings.each(&mut bind);
+        self.bindings.each(&mut bind);
+        grants
+    }
+}
+
+impl Record for RoleRules {
+    fn read(object: &[u8]) -> Result<Read<Self>, Failure> {
+        let RoleDocument { metadata, mut rules } =
+            serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
+
+        // A rule about paths has no resources, and one for single objects grants nothing for a kind.
+        rules.retain(|rule| !rule.resources.is_empty() && rule.resource_names.is_empty());
+        let rules = rules.into_iter().map(|rule| ResourceRule {
+            verbs: rule.verbs,
+            api_groups: Some(rule.api_groups),
+            resources: Some(rule.resources),
+            resource_names: None,
+        });
+
+        Ok(metadata.read(Some(Self(rules.collect()))))
+    }
+}
+
+impl Record for Binding {
+    fn read(object: &[u8]) -> Result<Read<Self>, Failure> {
+        let BindingDocument { metadata, role_ref, subjects } =
+            serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
+        let subjects =
+            subjects.into_iter().filter_map(|SubjectDocument { kind, namespace, name }| {
+                Subject::new(&kind, namespace, name)
+            });
+        let subjects: Vec<Subject> = subjects.collect();
+        let record = (!subjects.is_empty()).then(|| Self {
+            to_cluster_role: role_ref.kind == "ClusterRole",
+            role: role_ref.name,
+            subjects,
+        });
+
+        Ok(metadata.read(record))
+    }
+}
+
+impl Metadata {
+    fn read<T>(self, record: Option<T>) -> Read<T> {
+        let Self { namespace, name, resource_version: version } = self;
+        Read { name: (namespace, name), version, record }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn put<T: Record>(table: &Table<T>, json: &str) {
+        let Read { name, record, .. } = T::read(json.as_bytes()).expect("an object");
+        record.into_iter().for_each(|record| table.put(name.clone(), record));
+    }
+
+    #[test]
+    fn a_binding_grants_the_rules_of_its_role() {
+        let all = Roles::default();
+        put(
+            &all.cluster_roles,
+            r#"{"metadata":{"name":"op"},"rules":[
+            {"verbs":["update"],"apiGroups":["a.io"],"resources":["ws/status"]},
+            {"verbs":["get"],"nonResourceURLs":["/metrics"]},
+            {"verbs":["get"],"apiGroups":["a.io"],"resources":["ws"],"resourceNames":["one"]}]}"#,
+        );
+        put(
+            &all.roles,
+            r#"{"metadata":{"name":"op","namespace":"team"},"rules":[
+            {"verbs":["list"],"apiGroups":["a.io"],"resources":["ws"]}]}"#,
+        );
+        put(
+            &all.cluster_bindings,
+            r#"{"metadata":{"name":"b"},"roleRef":{"kind":"ClusterRole","name":"op"},
+            "subjects":[{"kind":"ServiceAccount","namespace":"ops","name":"op"},{"kind":"User","name":"jane"}]}"#,
+        );
+        put(
+            &all.bindings,
+            r#"{"metadata":{"name":"b","namespace":"team"},"roleRef":{"kind":"Role","name":"op"},
+            "subjects":[{"kind":"ServiceAccount","namespace":"ops","name":"op"}]}"#,
+        );
+        put(
+            &all.bindings,
+            r#"{"metadata":{"name":"c","namespace":"team"},"roleRef":{"kind":"Role","name":"gone"},
+            "subjects":[{"kind":"ServiceAccount","namespace":"ops","name":"op"}]}"#,
+        );
+
+        let (grants, account) = (all.grants(), ("ops".to_owned(), "op".to_owned()));
+        assert!(grants.rules(&account, "").allow("update", "a.io", "ws/status"));
+        assert!(!grants.rules(&account, "").allow("list", "a.io", "ws"));
+        assert!(grants.rules(&account, "team").allow("list", "a.io", "ws"));
+        assert!(!grants.rules(&account, "team").allow("get", "a.io", "ws"), "of one object only");
+    }
+
+    #[test]
+    fn a_binding_without_service_accounts_is_not_kept() {
+        let json =
+            r#"{"metadata":{"name":"b"},"subjects":[{"kind":"Group","name":"system:masters"}]}"#;
+        assert!(Binding::read(json.as_bytes()).expect("a binding").record.is_none());
+        assert!(Binding::read(b"{"subjects":7}").is_err());
+    }
+}
