@@ -86,6 +86,8 @@ pub enum Grant {
     NamespacedReaderRights,
     /// `deploy/components/web-auth`.
     WebAuth,
+    /// `deploy/cluster`.
+    Cluster,
 }
 
 /// A request, as the API server authorizes it.
@@ -105,13 +107,13 @@ pub enum Target<'a> {
 }
 
 use self::Contents::{Metadata, Review, Whole};
-use self::Grant::{Base, Everybody, NamespacedReaderRights, ReaderRights, WebAuth};
+use self::Grant::{Base, Cluster, Everybody, NamespacedReaderRights, ReaderRights, WebAuth};
 use self::Verb::{Create, Get, Impersonate, List, Watch};
 
 /// Read, but do not change.
 const READS: &[Verb] = &[Get, List, Watch];
 /// Roles with the permissions to read the operator's surroundings.
-const READERS: &[Grant] = &[ReaderRights, NamespacedReaderRights];
+const READERS: &[Grant] = &[ReaderRights, NamespacedReaderRights, Cluster];
 
 /// All permissions that loopwatch can use.
 pub const NEEDS: &[Need] = &[
@@ -158,7 +160,7 @@ pub const NEEDS: &[Need] = &[
         verbs: READS,
         scope: Scope::Watched,
         contents: Whole,
-        why: "to judge their objects. The operator's account has the permission; for `base`, you grant it: patch `loopwatch-kinds` of `base/kinds.yaml`, as in `examples/standalone`",
+        why: "to judge their objects. The operator's account has the permission; for `base`, you grant it: patch `loopwatch-kinds` of `base/kinds.yaml`, as in `examples/standalone`. For `cluster`, see [above](#all-operators-of-a-cluster)",
         without: "loopwatch does not see the kind and reports the missing permission",
         granted_by: &[],
     },
@@ -171,7 +173,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to check for status subresources, and to notice new and removed kinds. `get` shows whether a definition that owns an object still exists",
         without: "loopwatch notices new and removed kinds late, and no missing status subresource",
-        granted_by: &[Base, ReaderRights],
+        granted_by: &[Base, ReaderRights, Cluster],
     },
     Need {
         feature: "webhooks",
@@ -185,7 +187,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to find the webhooks of the operator that cannot answer: loopwatch keeps those whose Service is in the operator's namespace",
         without: "loopwatch notices a webhook that is down only by the statuses of objects and by Events, and neither its certificate nor its delay",
-        granted_by: &[Base, ReaderRights],
+        granted_by: &[Base, ReaderRights, Cluster],
     },
     Need {
         feature: "webhooks",
@@ -196,7 +198,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to see whether an endpoint of these Services is ready: only their EndpointSlices, by a label selector",
         without: "loopwatch notices a webhook that is down only by the statuses of objects and by Events",
-        granted_by: &[Base, ReaderRights, NamespacedReaderRights],
+        granted_by: &[Base, ReaderRights, NamespacedReaderRights, Cluster],
     },
     Need {
         feature: "leader",
@@ -207,7 +209,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to find the leader, and to check that it renews its lease",
         without: "loopwatch does not see the leader",
-        granted_by: &[Base, ReaderRights, NamespacedReaderRights],
+        granted_by: &[Base, ReaderRights, NamespacedReaderRights, Cluster],
     },
     Need {
         feature: "the operator's Pods",
@@ -240,7 +242,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to find more namespaces in which the account has permissions, to read [annotations of namespaces](../docs/tuning.md#annotations) and, with `LOOPWATCH_TEAM_LABEL`, [their team](../docs/alerts.md#alerts-for-tenants): **metadata only**. `get` shows what blocks the deletion of a namespace",
         without: "annotations of namespaces have no effect, teams are unknown, and loopwatch does not see what blocks the deletion of a namespace",
-        granted_by: &[Base, ReaderRights],
+        granted_by: &[Base, ReaderRights, Cluster],
     },
     Need {
         feature: "children and dependents",
@@ -288,6 +290,39 @@ pub const NEEDS: &[Need] = &[
         why: "as above",
         without: "as above",
         granted_by: READERS,
+    },
+    Need {
+        feature: "children and dependents",
+        setting: Some("`--all-operators`"),
+        asks: Asks::Of("networking.k8s.io", &["ingresses", "networkpolicies"]),
+        verbs: READS,
+        scope: Scope::Watched,
+        contents: Metadata,
+        why: "as above. Other forms use the permission of the operator's account",
+        without: "as above",
+        granted_by: &[Cluster],
+    },
+    Need {
+        feature: "children and dependents",
+        setting: Some("`--all-operators`"),
+        asks: Asks::Of("policy", &["poddisruptionbudgets"]),
+        verbs: READS,
+        scope: Scope::Watched,
+        contents: Metadata,
+        why: "as above. Other forms use the permission of the operator's account",
+        without: "as above",
+        granted_by: &[Cluster],
+    },
+    Need {
+        feature: "children and dependents",
+        setting: Some("`--all-operators`"),
+        asks: Asks::Of("autoscaling", &["horizontalpodautoscalers"]),
+        verbs: READS,
+        scope: Scope::Watched,
+        contents: Metadata,
+        why: "as above. Other forms use the permission of the operator's account",
+        without: "as above",
+        granted_by: &[Cluster],
     },
     Need {
         feature: "other children",
@@ -342,7 +377,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to count Kubernetes Events by reason (`loopwatch_events_total`), and to show the latest ones of an object in its timeline: **only those about the operator's kinds**, by a field selector; at most 20 watches, after those of objects ([docs/operator.md](../docs/operator.md#kubernetes-events))",
         without: "the source `events` is off, and loopwatch has no suspicion of a webhook that only Events report",
-        granted_by: &[Base, ReaderRights, NamespacedReaderRights],
+        granted_by: &[Base, ReaderRights, NamespacedReaderRights, Cluster],
     },
     Need {
         feature: "Kubernetes Events",
@@ -353,7 +388,7 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "the same, for an account that may read only the Events of the core group",
         without: "as above",
-        granted_by: &[],
+        granted_by: &[Cluster],
     },
     Need {
         feature: "tokens of clients",
@@ -386,7 +421,32 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to read the operator's own metrics, if it serves them only to accounts with this permission, as operators built with Kubebuilder do. The permission also covers the metrics of the API server, which loopwatch does not read ([docs/operator.md](../docs/operator.md#find-the-metrics)). `/metrics` of loopwatch leaves out these numbers unless `--export-protected-metrics` is set. Not for `base`: loopwatch sends no token to other Pods",
         without: "the source `metrics` fails with the missing rule",
-        granted_by: &[ReaderRights],
+        granted_by: &[ReaderRights, Cluster],
+    },
+    Need {
+        feature: "all operators",
+        setting: Some("`--all-operators`"),
+        asks: Asks::Of("apps", &["deployments", "statefulsets", "daemonsets"]),
+        verbs: &[List, Watch],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to find the operators and the service accounts of their Pods",
+        without: "loopwatch finds no operators",
+        granted_by: &[Cluster],
+    },
+    Need {
+        feature: "all operators",
+        setting: Some("`--all-operators`"),
+        asks: Asks::Of(
+            "rbac.authorization.k8s.io",
+            &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
+        ),
+        verbs: &[List, Watch],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to learn which kinds each operator owns, from the permissions of its service account",
+        without: "loopwatch does not know which kinds an operator owns",
+        granted_by: &[Cluster],
     },
     Need {
         feature: "another account",

@@ -518,7 +518,7 @@ fn the_sidecar_has_no_gating_probes_and_roles_are_read_only() {
     }
 
     let mut rules = 0;
-    for folder in ["deploy/base", "deploy/components"] {
+    for folder in ["deploy/base", "deploy/cluster", "deploy/components"] {
         for file in files_with(&root().join(folder), "yaml", &[]) {
             for document in documents(&fs::read_to_string(&file).expect("readable")) {
                 for rule in document["rules"].as_array().into_iter().flatten() {
@@ -651,6 +651,43 @@ fn expect_dependents_without_contents(granted: &Granted) {
             !allows("get", "", resource) && !allows("list", "", resource),
             "{resource} have contents to protect"
         );
+    }
+}
+
+#[test]
+fn the_role_of_the_cluster_mode_covers_dependents_and_rights_and_no_contents() {
+    let role = yaml(&read("deploy/cluster/operators.yaml"));
+    let granted = Granted(role["rules"].as_array().cloned().unwrap_or_default());
+    expect_dependents_without_contents(&granted);
+
+    for resource in ["roles", "rolebindings", "clusterroles", "clusterrolebindings"] {
+        let allows = |verb: &str| granted.allows(verb, "rbac.authorization.k8s.io", resource);
+        assert!(allows("list") && allows("watch"), "to learn which kinds an operator owns");
+    }
+
+    // A wildcard includes subresources, and whoever may `get` nodes/proxy can run commands.
+    let all = yaml(&read("deploy/components/read-all-kinds/kinds.yaml"));
+    let everything = serde_json::json!({
+        "apiGroups": ["*"], "resources": ["*"], "verbs": ["list", "watch"]
+    });
+    assert_eq!(all["rules"], serde_json::json!([everything]));
+}
+
+/// Kubernetes fills in the role of the kinds from the roles with one of its labels.
+#[test]
+fn the_cluster_mode_selects_the_roles_for_kinds_by_their_labels() {
+    let role = &documents(&read("deploy/cluster/kinds.yaml"))[0];
+    assert!(role["rules"].is_null(), "the control plane would overwrite them");
+    let selectors = &role["aggregationRule"]["clusterRoleSelectors"];
+    assert_eq!(
+        selectors[0]["matchLabels"],
+        serde_json::json!({"rbac.authorization.k8s.io/aggregate-to-view": "true"})
+    );
+
+    for file in ["examples/cluster", "components/read-all-kinds"] {
+        let added = yaml(&read(format!("deploy/{file}/kinds.yaml")));
+        assert_eq!(added["metadata"]["labels"], selectors[1]["matchLabels"], "{file}");
+        assert!(added["rules"].as_array().is_some_and(|rules| !rules.is_empty()), "{file}");
     }
 }
 

@@ -9,11 +9,12 @@ use super::{read, root, yaml};
 const CHART: &str = "deploy/chart/loopwatch";
 
 /// The files outside the chart that it contains copies of, each with the name of the copy.
-const COPIES: [(&str, &str); 6] = [
+const COPIES: [(&str, &str); 7] = [
     ("dashboards/loopwatch-objects.json", "loopwatch-objects.json"),
     ("dashboards/loopwatch-overview.json", "loopwatch-overview.json"),
     ("dashboards/loopwatch-process.json", "loopwatch-process.json"),
     ("dashboards/loopwatch-self.json", "loopwatch-self.json"),
+    ("deploy/cluster/operators.yaml", "operators.yaml"),
     ("deploy/components/monitoring/prometheusrule.yaml", "prometheusrule.yaml"),
     ("deploy/components/tenant-alerts/prometheusrule.yaml", "tenant-prometheusrule.yaml"),
 ];

@@ -49,7 +49,7 @@ fn helm_3(binary: PathBuf) {
 const IMAGE: &str = "registry.example.com/loopwatch";
 
 /// The values of `ci/`, as names of files.
-const FILES: [&str; 3] = ["minimal", "all", "namespaced"];
+const FILES: [&str; 4] = ["minimal", "all", "namespaced", "cluster"];
 
 /// The flags with which Helm waits for the Pod.
 const WAIT: [&str; 3] = ["--wait", "--timeout", "120s"];
@@ -105,6 +105,19 @@ fn values(helm: &Helm) {
             "podMonitor.enabled=true,serviceMonitor.enabled=true",
             ["serviceMonitor.enabled", "twice"],
         ),
+        ("--set", "allOperators.groups={*}", ["/allOperators/groups/0", "'*'"]),
+        ("--set", "allOperators.enabled=true,namespaces={team-a}", ["namespaces", "allOperators"]),
+        ("--set", "allOperators.enabled=true,rights.scope=cluster", ["rights.scope", "grants"]),
+        (
+            "--set",
+            "allOperators.enabled=true,extraArgs={--operator=system/operator}",
+            ["extraArgs", "--operator"],
+        ),
+        (
+            "--set-json",
+            r#"allOperators.enabled=true,kinds=[{"apiGroups":["example.io"],"resources":["widgets"]}]"#,
+            ["kinds", "allOperators.groups"],
+        ),
         ("--set", "image.repository=", ["image.repository", "no image of loopwatch"]),
         ("--set", "tls=null", ["missing", "tls"]),
     ] {
@@ -149,6 +162,12 @@ fn rendered(helm: &Helm) {
             vec!["--set", "networkPolicy.enabled=true"],
         ),
         ("tenants", base_with("tenant-alerts"), vec!["--set", "tenantRules.enabled=true"]),
+        ("cluster", repository("deploy/cluster"), vec!["--set", "allOperators.enabled=true"]),
+        (
+            "cluster-monitoring",
+            folder_with("cluster", "monitoring"),
+            vec!["--set", "allOperators.enabled=true", "--set", monitoring],
+        ),
     ] {
         let mut expected = objects(&kustomize::build(bed(), &folder));
         expected.retain(|(kind, _, _), _| kind != "Namespace");
@@ -167,6 +186,26 @@ fn rendered(helm: &Helm) {
         }
 
         assert!(found.keys().eq(expected.keys()), "{form}: {:?}", expected.keys());
+    }
+
+    // The roles for more kinds have the rules of those in the manifests. The account has them by a
+    // binding, not by the label that the aggregated role selects: Helm deletes the roles of a release
+    // at the same time, and the controller would create the aggregated role again.
+    let more =
+        "allOperators.enabled=true,allOperators.groups={example.io},allOperators.readAllKinds=true";
+    let rendered = template(helm, &["--set", &image(), "--set", more]);
+    let found = documents(&rendered.unwrap_or_else(|error| panic!("{error}")));
+    let of = |kind: &str, name: &str| {
+        let found = found.iter().find(|it| it["kind"] == kind && it["metadata"]["name"] == name);
+        found.unwrap_or_else(|| panic!("no {kind} {name}"))
+    };
+    for file in ["examples/cluster/kinds.yaml", "components/read-all-kinds/kinds.yaml"] {
+        let [theirs] = &documents(&read(&format!("deploy/{file}")))[..] else { panic!("{file}") };
+        let name = theirs["metadata"]["name"].as_str().unwrap_or_default();
+        let ours = of("ClusterRole", name);
+        assert_eq!(ours["rules"], theirs["rules"], "{file}");
+        assert!(ours["metadata"]["labels"]["loopwatch/kinds"].is_null(), "{ours}");
+        assert_eq!(of("ClusterRoleBinding", name)["roleRef"]["name"], name);
     }
 
     // kustomize changes the layout of long expressions. Helm's are exactly those of the files.
@@ -401,10 +440,17 @@ fn template(helm: &Helm, flags: &[&str]) -> Result<String, String> {
 
 /// Writes a kustomization with `deploy/base` and a component, and returns its folder.
 fn base_with(component: &str) -> PathBuf {
+    folder_with("base", component)
+}
+
+/// Writes a kustomization with a form of `deploy/` and a component, and returns its folder.
+fn folder_with(form: &str, component: &str) -> PathBuf {
     let folder = bed().directory().join("kustomizations").join(format!("chart-{component}"));
     std::fs::create_dir_all(&folder).expect("our own folder");
-    let [base, component] = ["../base", component].map(|name| kustomize::component(&folder, name));
-    let text = format!("resources: [{base}]\ncomponents: [{component}]\n");
+    let form = format!("../{form}");
+    let [form, component] =
+        [form.as_str(), component].map(|name| kustomize::component(&folder, name));
+    let text = format!("resources: [{form}]\ncomponents: [{component}]\n");
     std::fs::write(folder.join("kustomization.yaml"), text).expect("our own folder");
 
     folder

@@ -68,6 +68,12 @@ subjects:
 {{/* The environment of the container, as a list; empty if no value needs a variable. */}}
 {{- define "loopwatch.env" -}}
 {{- $env := list }}
+{{- if .Values.allOperators.enabled }}
+{{- $env = append $env (dict "name" "LOOPWATCH_ALL_OPERATORS" "value" "true") }}
+{{- range $variable, $field := dict "POD_NAME" "metadata.name" "POD_NAMESPACE" "metadata.namespace" }}
+{{- $env = append $env (dict "name" $variable "valueFrom" (dict "fieldRef" (dict "fieldPath" $field))) }}
+{{- end }}
+{{- end }}
 {{- if .Values.tls.enabled }}
 {{- $env = append $env (dict "name" "LOOPWATCH_WEB_CONFIG_FILE" "value" "/etc/loopwatch-web/web.yml") }}
 {{- end }}
@@ -90,6 +96,16 @@ subjects:
 {{- $env = append $env (dict "name" "LOOPWATCH_LOG_FORMAT" "value" .Values.logFormat) }}
 {{- end }}
 {{- with concat $env (.Values.extraEnv | default list) }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{/* The resources of the container; empty if there are none. With `allOperators`, the default of the memory limit is higher. */}}
+{{- define "loopwatch.resources" -}}
+{{- $resources := deepCopy (.Values.resources | default dict) }}
+{{- $limits := $resources.limits | default dict }}
+{{- if and .Values.allOperators.enabled (eq (toString $limits.memory) "128Mi") }}
+{{- $_ := set $limits "memory" "256Mi" }}
+{{- end }}
+{{- with $resources }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{/* The annotations of the Pod; empty if there are none. */}}
