@@ -91,7 +91,9 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
         if panels.is_empty() { Ok(()) } else { Err(format!("{panels:#?}")) }
     });
     for name in DASHBOARDS {
-        for query in bundled::variable_queries(name) {
+        // Only a loopwatch with --all-operators has the label `operator`.
+        let queries = bundled::variable_queries(name).into_iter();
+        for query in queries.filter(|query| query.variable != "operator") {
             let values = prometheus.label_values(&query.label, &query.selector);
             assert!(
                 values.as_ref().is_ok_and(|values| !values.is_empty()),
@@ -164,8 +166,17 @@ fn expect_links(prometheus: &Prometheus) {
 /// Expects that the queries of a table of findings return the same findings, each once, so that
 /// Grafana merges them into one row for each.
 fn expect_one_row_for_each_finding(prometheus: &Prometheus) {
-    const LABELS: [&str; 8] =
-        ["cluster", "job", "namespace", "finding", "group", "kind", "target_namespace", "name"];
+    const LABELS: [&str; 9] = [
+        "cluster",
+        "job",
+        "namespace",
+        "operator",
+        "finding",
+        "group",
+        "kind",
+        "target_namespace",
+        "name",
+    ];
 
     for name in DASHBOARDS {
         let queries = bundled::queries(name);
@@ -483,7 +494,8 @@ fn aggregations_keep_the_operator_and_the_group() {
                         labels.split(')').next().unwrap_or_default().split(", ").collect();
                     let has = |label| labels.contains(&label);
 
-                    let is_of_operator = ["cluster", "job", "namespace"].into_iter().all(has);
+                    let is_of_operator =
+                        ["cluster", "job", "namespace", "operator"].into_iter().all(has);
                     assert!(is_of_operator || is_one_number, "{place}: {labels:?}");
                     assert!(!has("kind") || has("group"), "{place}: {labels:?}");
 
@@ -501,7 +513,7 @@ fn aggregations_keep_the_operator_and_the_group() {
         }
 
         let variables = dashboard["templating"]["list"].as_array().expect("variables");
-        for wanted in ["cluster", "job", "namespace", "group", "kind"] {
+        for wanted in ["cluster", "job", "namespace", "operator", "group", "kind"] {
             assert!(variables.iter().any(|one| one["name"] == wanted), "{name}: no {wanted}");
         }
 
@@ -522,7 +534,7 @@ fn every_line_has_an_axis_with_a_label_and_says_of_which_operator_it_is() {
 
             for target in panel["targets"].as_array().into_iter().flatten() {
                 let legend = target["legendFormat"].as_str().unwrap_or_default();
-                let is_of_operator = legend.ends_with(" · {{cluster}} {{namespace}}");
+                let is_of_operator = legend.ends_with(" · {{cluster}} {{namespace}} {{operator}}");
                 let is_objective = ["objective", "fastest alert"].contains(&legend);
                 assert!(is_of_operator || is_objective, "{name}: {}: {legend}", panel["title"]);
             }

@@ -254,7 +254,9 @@ fn recorded_series_keep_the_cluster() {
         for labels in without {
             let dropped: Vec<&str> = labels.split(", ").collect();
             assert!(
-                !["cluster", "namespace", "job"].iter().any(|label| dropped.contains(label)),
+                !["cluster", "namespace", "job", "operator"]
+                    .iter()
+                    .any(|label| dropped.contains(label)),
                 "{rule}"
             );
         }

@@ -46,11 +46,12 @@ pub enum Pace {
 
 /// The values that the variables of dashboards have in tests: all values, and the built-in ones of
 /// Grafana. A name that is the beginning of another one comes after it.
-const VALUES: [(&str, &str); 9] = [
+const VALUES: [(&str, &str); 10] = [
     ("$__rate_interval", "30s"),
     ("$__range", "1m"),
     ("$target_namespace", ".*"),
     ("$operator_pod", ".*"),
+    ("$operator", ".*"),
     ("$namespace", ".*"),
     ("$cluster", ".*"),
     ("$group", ".*"),

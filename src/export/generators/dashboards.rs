@@ -102,6 +102,9 @@ fn variables() -> Vec<Value> {
         |label, matchers: &str| format!("label_values(loopwatch_build_info{matchers}, {label})");
     let of =
         |metric, label| format!("label_values({}, {label})", series(metric, Scope::Operator, ""));
+
+    // Every operator has sources. A variable must not restrict its own values.
+    let of_any_operator = series("loopwatch_source_up", Scope::Process, "");
     let queries = [
         (
             "cluster",
@@ -114,15 +117,22 @@ fn variables() -> Vec<Value> {
             "job",
             "Job",
             ".+",
-            "The scrape job of loopwatch. With the operator's namespace, it identifies the operator.",
+            "The scrape job of loopwatch. With the namespace, it identifies a loopwatch.",
             of_build("job", r#"{cluster=~"$cluster"}"#),
         ),
         (
             "namespace",
             "Operator namespace",
             ".*",
-            "The namespace of the operator.",
+            "The namespace of the operator. With --all-operators, that of loopwatch.",
             of_build("namespace", r#"{cluster=~"$cluster",job=~"$job"}"#),
+        ),
+        (
+            "operator",
+            "Operator",
+            ".*",
+            "The operator, as NAMESPACE/NAME. Series have this label only with --all-operators.",
+            format!("label_values({of_any_operator}, operator)"),
         ),
         (
             "target_namespace",
@@ -189,14 +199,14 @@ fn annotations() -> Vec<Value> {
             Meaning::Bad,
             &alerts,
             "{{alertname}}",
-            "severity,finding,group,kind,target_namespace",
+            "severity,finding,operator,group,kind,target_namespace",
         ),
         annotation(
             "Rollouts",
             Meaning::Busy,
             &rollouts,
             "New operator revision {{revision}}",
-            "cluster,namespace,version,image",
+            "cluster,namespace,operator,version,image",
         ),
     ]
 }

@@ -11,8 +11,8 @@ mod tenants; // the rules for tenants
 
 const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 cargo test --lib`; do not edit.
 #
-# One alert per finding, group, kind and target namespace. It gives the number of affected objects, and the three that have
-# been affected longest.
+# One alert per operator, finding, group, kind and target namespace. It gives the number of affected objects, and the three that
+# have been affected longest.
 #
 # - The severity of a finding decides whether it alerts. The configuration of loopwatch may change it.
 # - LoopwatchFinding covers all findings of severity warning, and those of severity critical that have no alert of their own;
@@ -29,6 +29,8 @@ const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 c
 # - The group has an interval of its own, because the time until a page counts, and its expressions cost little.
 # - Annotations get the names of objects from a query when the alert fires. Labels contain no names, because each object
 #   would then have its own alert.
+# - With --all-operators, series about an operator have the label `operator`. Those about loopwatch itself, such as
+#   loopwatch_links_info, do not. Without --all-operators, the label is absent, which a query for operator="" also matches.
 # - Critical: the operator does not work. Warning: some objects are affected, or loopwatch cannot see all of them.
 groups:
   - name: loopwatch-findings
@@ -62,17 +64,18 @@ const RULE: &str = r#"      - alert: <alert>
             {{- $name := "" }}{{ $age := "" }}
             {{- with query (printf `topk(1, time() - min by (name) (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q})
             unless on (name) loopwatch_finding_info{%[1]s,root!=""})`
-            (printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
-            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)
+            (printf `finding=%q,cluster=%q,job=%q,namespace=%q,operator=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.operator $labels.group $labels.kind $labels.target_namespace)
             $labels.severity) }}
             {{- $name = (first .).Labels.name }}
             {{- $age = (first .).Value | humanizeDuration | reReplaceAll `^(\S+ \S+) .*$` `$1` | reReplaceAll `( 0[hms])+$` "" | reReplaceAll `\.\d+s$` "s" }}
             {{- end }}<who><title>
             {{- with $age }} for {{ . }}{{ end }}
+            {{- with $labels.operator }} (operator {{ . }}){{ end }}
             {{- with $labels.cluster }} (cluster {{ . }}){{ end }}
           description: |-
-            {{- $of := printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
-            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace }}
+            {{- $of := printf `finding=%q,cluster=%q,job=%q,namespace=%q,operator=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.operator $labels.group $labels.kind $labels.target_namespace }}
             <place>
             {{- $worst := "NAME" }}{{ $pod := "POD" }}
             {{- $labels.kind }}<subject>
@@ -88,13 +91,14 @@ const RULE: &str = r#"      - alert: <alert>
             (loopwatch_links_info{cluster=%q,job=%q,namespace=%q,page_url!=""}))`
             $labels.cluster $labels.job $labels.namespace) }}
             {{- (first .).Labels.page_url }}
+            {{- with $labels.operator }}operators/{{ . }}/{{ end }}
             {{- $object := "" }}
             {{- if and <object> (eq $value 1.0) }}
             {{- range query (printf `topk(1, time() - min by (name)
             (loopwatch_finding_since_timestamp_seconds{%[1]s,severity=%[2]q,name!=""})
             unless on (name) loopwatch_finding_info{%[1]s,root!=""})`
-            (printf `finding=%q,cluster=%q,job=%q,namespace=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
-            $labels.cluster $labels.job $labels.namespace $labels.group $labels.kind $labels.target_namespace)
+            (printf `finding=%q,cluster=%q,job=%q,namespace=%q,operator=%q,group=%q,kind=%q,target_namespace=%q` $labels.finding
+            $labels.cluster $labels.job $labels.namespace $labels.operator $labels.group $labels.kind $labels.target_namespace)
             $labels.severity) }}
             {{- $object = .Labels.name }}{{ end }}{{ end }}
             {{- if $object }}object?group={{ urlquery (or $labels.group "core") }}&kind={{ urlquery $labels.kind }}&namespace=
@@ -109,6 +113,7 @@ const RULE: &str = r#"      - alert: <alert>
             {{- (first .).Labels.grafana_url }}d/<dashboard>
             {{- "?var-job=" }}{{ urlquery $labels.job }}
             {{- with $labels.cluster }}&var-cluster={{ urlquery . }}{{ end }}
+            {{- with $labels.operator }}&var-operator={{ urlquery . }}{{ end }}
             {{- if <object> }}&var-kind={{ urlquery $labels.kind }}
             {{- with $labels.target_namespace }}&var-target_namespace={{ urlquery . }}{{ end }}
             {{- end }}{{ end }}
@@ -144,10 +149,12 @@ const PROMPT: &[FindingCode] = &[
 /// How long a finding of [`PROMPT`], and any other finding, must last before its alert fires.
 const WAITS: [&str; 2] = ["0s", "2m"];
 
-/// Sets `$place` to the namespace of the subject. A controller has none of its own, but the series has
-/// that of the Pod that it comes from.
+/// Sets `$place` to the namespace of the subject. A controller has none of its own. It gets that of the
+/// operator, which the label `operator` contains. Without this label, loopwatch runs in the same
+/// namespace, and the series has it.
 const PLACE: &str = r#"{{- $place := $labels.target_namespace }}
-{{- if and (not $labels.group) (eq $labels.kind "Controller" "Operator") }}{{ $place = or $place $labels.namespace }}{{ end }}"#;
+{{- if and (not $labels.group) (eq $labels.kind "Controller" "Operator") }}
+{{- $place = or $place (reReplaceAll "/.*" "" $labels.operator) $labels.namespace }}{{ end }}"#;
 
 /// The indentation of an annotation's text.
 const INDENT: &str = "\n            ";
@@ -165,14 +172,14 @@ const WORST: &str = r#"{{- $labels.kind }}
 
 /// Adds to an alert how often the kubelet has restarted the operator.
 const RESTARTS: &str = r#"{{- range query (printf `topk(3, max by (operator_pod)
-(loopwatch_operator_restarts_total{cluster=%q,job=%q,namespace=%q}) > 0)`
-$labels.cluster $labels.job $labels.namespace) }}
+(loopwatch_operator_restarts_total{cluster=%q,job=%q,namespace=%q,operator=%q}) > 0)`
+$labels.cluster $labels.job $labels.namespace $labels.operator) }}
 Restarts of {{ .Labels.operator_pod }}: {{ .Value }}.
 {{- end }}"#;
 
 /// Adds to an alert why loopwatch concludes that the operator is gone.
-const SIGNS: &str = r#"{{- with query (printf `max by (sign) (loopwatch_operator_down_info{cluster=%q,job=%q,namespace=%q})`
-$labels.cluster $labels.job $labels.namespace) }}
+const SIGNS: &str = r#"{{- with query (printf `max by (sign) (loopwatch_operator_down_info{cluster=%q,job=%q,namespace=%q,operator=%q})`
+$labels.cluster $labels.job $labels.namespace $labels.operator) }}
 Signs:
 {{- range $i, $s := sortByLabel "sign" . }}{{ if $i }},{{ end }} {{ reReplaceAll "_" " " $s.Labels.sign }}{{ end }}.
 {{- end }}"#;
@@ -205,8 +212,8 @@ const DETAILS: &[(&str, &str)] = &[
     (
         "failed",
         r#"{{- $failed := printf `max without (pod, instance)
-(loopwatch_objects{state="failed",cluster=%q,job=%q,namespace=%q,group=%q,kind=%q})` $labels.cluster $labels.job
-$labels.namespace $labels.group $labels.kind }}
+(loopwatch_objects{state="failed",cluster=%q,job=%q,namespace=%q,operator=%q,group=%q,kind=%q})` $labels.cluster $labels.job
+$labels.namespace $labels.operator $labels.group $labels.kind }}
 {{- range query (printf `sum(%s)` $failed) }}
 Failed now: {{ .Value }}
 {{- end }}
@@ -217,8 +224,8 @@ Failed now: {{ .Value }}
     (
         "cause",
         r#"{{- range query (printf `topk(1, sum by (cause) (max without (pod, instance)
-(increase(loopwatch_source_failures_total{source=%q,cluster=%q,job=%q,namespace=%q}[15m]))) > 0)`
-$worst $labels.cluster $labels.job $labels.namespace) }}
+(increase(loopwatch_source_failures_total{source=%q,cluster=%q,job=%q,namespace=%q,operator=%q}[15m]))) > 0)`
+$worst $labels.cluster $labels.job $labels.namespace $labels.operator) }}
 Most frequent cause for {{ $worst }}: {{ .Labels.cause }}.
 {{- end }}"#,
     ),
@@ -229,24 +236,24 @@ Most frequent cause for {{ $worst }}: {{ .Labels.cause }}.
     (
         "panics",
         r#"{{- range query (printf `topk(3, max by (controller)
-(loopwatch_reconciles_total{result="panic",cluster=%q,job=%q,namespace=%q}) > 0)`
-$labels.cluster $labels.job $labels.namespace) }}
+(loopwatch_reconciles_total{result="panic",cluster=%q,job=%q,namespace=%q,operator=%q}) > 0)`
+$labels.cluster $labels.job $labels.namespace $labels.operator) }}
 Panics of the controller {{ .Labels.controller }} since its start: {{ .Value }}.
 {{- end }}"#,
     ),
     (
         "here",
         r#"{{- range query (printf `topk(3, max without (pod, instance)
-(abs(loopwatch_state_audit_difference{cluster=%q,job=%q,namespace=%q})) > 0)`
-$labels.cluster $labels.job $labels.namespace) }}
+(abs(loopwatch_state_audit_difference{cluster=%q,job=%q,namespace=%q,operator=%q})) > 0)`
+$labels.cluster $labels.job $labels.namespace $labels.operator) }}
 Difference for {{ .Labels.kind }}: {{ .Value }}.
 {{- end }}"#,
     ),
     (
         "dropped",
         r#"{{- range query (printf `topk(3, sum by (limit) (max without (pod, instance)
-(loopwatch_dropped_total{cluster=%q,job=%q,namespace=%q})) > 0)`
-$labels.cluster $labels.job $labels.namespace) }}
+(loopwatch_dropped_total{cluster=%q,job=%q,namespace=%q,operator=%q})) > 0)`
+$labels.cluster $labels.job $labels.namespace $labels.operator) }}
 Dropped at the limit {{ .Labels.limit }}: {{ .Value }}.
 {{- end }}"#,
     ),

@@ -11,16 +11,20 @@ pub(super) const TO_PAGE: &str = "${__data.fields.link:raw}";
 /// A link to a runbook. The query builds the address.
 pub(super) const TO_RUNBOOK: &str = "${__data.fields.runbook:raw}";
 
-/// The columns of the operator.
-pub(super) fn operator_columns() -> [Column; 2] {
-    [Column::new("cluster", "Cluster"), Column::new("namespace", "Operator")]
+/// The columns of the operator. The last one is visible only if a series has the label `operator`.
+pub(super) fn operator_columns() -> [Column; 3] {
+    [
+        Column::new("cluster", "Cluster"),
+        Column::new("namespace", "Operator namespace"),
+        Column::new("operator", "Operator"),
+    ]
 }
 
 /// The open findings of these areas, or of all, the most urgent first.
 pub(super) fn open_findings(areas: Option<&[Area]>) -> Panel {
     let matchers = areas.map(of_areas).unwrap_or_default();
     let severities = Severity::ALL.map(Severity::as_str);
-    let [cluster, operator] = operator_columns();
+    let [cluster, namespace, operator] = operator_columns();
     let columns = vec![
         Column::new("severity", "Severity").wide(90).words(&severities),
         Column::new("finding", "Finding").wide(220).link("Runbook", TO_RUNBOOK),
@@ -34,6 +38,7 @@ pub(super) fn open_findings(areas: Option<&[Area]>) -> Panel {
         Column::new("blocker_name", "Blocked by"),
         Column::new("root", "Explained by"),
         cluster,
+        namespace,
         operator,
         Column::hidden("job"),
         Column::hidden("group"),

@@ -31,6 +31,10 @@ fn of_operator(metric: &str) -> String {
     series(metric, Scope::Operator, "")
 }
 
+fn of_process(metric: &str) -> String {
+    series(metric, Scope::Process, "")
+}
+
 fn missing_permissions() -> String {
     by(
         "max",
@@ -44,8 +48,8 @@ fn reliable() -> Row {
     let difference = format!("abs({})", of_operator("loopwatch_state_audit_difference"));
     let difference = by("max", "group, kind, target_namespace", &difference);
     let dropped = merged(&of_operator("loopwatch_dropped_total"));
-    let rebuilds = merged(&format!("increase({}[1d])", of_operator("loopwatch_rebuilds_total")));
-    let configuration = of_operator("loopwatch_config_last_reload_successful");
+    let rebuilds = merged(&format!("increase({}[1d])", of_process("loopwatch_rebuilds_total")));
+    let configuration = of_process("loopwatch_config_last_reload_successful");
     let any = |meaning| [(Good, None), (meaning, Some(1.0))];
 
     Row {
@@ -135,9 +139,10 @@ fn sources() -> Panel {
         format!("time() - {success}"),
         format!("1 - {up}"),
     ];
-    let [cluster, operator] = operator_columns();
+    let [cluster, namespace, operator] = operator_columns();
     let columns = vec![
         cluster,
+        namespace,
         operator,
         Column::new("source", "Source").link("Runbook", TO_RUNBOOK),
         Column::new("Value #A", "Up").wide(90).values(&[("0", "no"), ("1", "yes")]),
@@ -156,9 +161,10 @@ fn sources() -> Panel {
 }
 
 fn permissions() -> Panel {
-    let [cluster, operator] = operator_columns();
+    let [cluster, namespace, operator] = operator_columns();
     let columns = vec![
         cluster,
+        namespace,
         operator,
         Column::new("verb", "Verb"),
         Column::new("resource", "Resource").link("Runbook", TO_RUNBOOK),
@@ -182,7 +188,7 @@ fn speed() -> Row {
     let lag = quantile("0.99", "group, kind", "loopwatch_watch_lag_seconds_bucket", Scope::Kind);
     let observations =
         by("sum", "source", &rate("loopwatch_observations_total", Scope::Operator, ""));
-    let waiting = by("max", "", &of_operator("loopwatch_channel_depth"));
+    let waiting = by("max", "", &of_process("loopwatch_channel_depth"));
     let dropped = by("sum", "limit", &rate("loopwatch_dropped_total", Scope::Operator, ""));
     let dropped = format!("60 * {dropped}");
 
@@ -222,7 +228,7 @@ fn speed() -> Row {
 /// Requests or spans that loopwatch sends, by result.
 fn sent(title: &str, description: &str, axis: &str, labels: &str, metric: &str) -> Panel {
     let words: Vec<String> = labels.split(", ").map(|label| format!("{{{{{label}}}}}")).collect();
-    let query = by("sum", labels, &rate(metric, Scope::Operator, ""));
+    let query = by("sum", labels, &rate(metric, Scope::Process, ""));
 
     lines(title, description, axis)
         .query(&query, &legend(&words.join(" ")))
@@ -232,8 +238,8 @@ fn sent(title: &str, description: &str, axis: &str, labels: &str, metric: &str) 
 
 fn delivery() -> Row {
     let requests =
-        by("sum", "path, code", &rate("loopwatch_http_requests_total", Scope::Operator, ""));
-    let render = quantile("0.99", "", "loopwatch_render_seconds_bucket", Scope::Operator);
+        by("sum", "path, code", &rate("loopwatch_http_requests_total", Scope::Process, ""));
+    let render = quantile("0.99", "", "loopwatch_render_seconds_bucket", Scope::Process);
 
     Row {
         title: "Does it deliver?",
@@ -276,11 +282,11 @@ fn delivery() -> Row {
 
 fn cost() -> Row {
     let of_pod = |of: &str| by("max", "pod", of);
-    let memory = of_pod(&of_operator("process_resident_memory_bytes"));
-    let cpu = format!("rate({}[$__rate_interval])", of_operator("process_cpu_seconds_total"));
-    let allocated = of_pod(&of_operator("loopwatch_allocator_allocated_bytes"));
-    let resident = of_pod(&of_operator("loopwatch_allocator_resident_bytes"));
-    let [cluster, operator] = operator_columns();
+    let memory = of_pod(&of_process("process_resident_memory_bytes"));
+    let cpu = format!("rate({}[$__rate_interval])", of_process("process_cpu_seconds_total"));
+    let allocated = of_pod(&of_process("loopwatch_allocator_allocated_bytes"));
+    let resident = of_pod(&of_process("loopwatch_allocator_resident_bytes"));
+    let [cluster, namespace, _] = operator_columns();
 
     Row {
         title: "What does it cost?",
@@ -306,11 +312,11 @@ fn cost() -> Row {
             table(
                 "Versions",
                 "Version of each running loopwatch.",
-                &[by("max", "pod, version, revision", &of_operator("loopwatch_build_info"))],
+                &[by("max", "pod, version, revision", &of_process("loopwatch_build_info"))],
                 None,
                 vec![
                     cluster,
-                    operator,
+                    namespace,
                     Column::new("pod", "Pod"),
                     Column::new("version", "Version"),
                     Column::new("revision", "Revision"),

@@ -7,8 +7,9 @@ use super::colours::Meaning::{Bad, Good, Warn};
 use super::findings::{TO_PAGE, TO_RUNBOOK, findings_over_time, open_findings, operator_columns};
 use super::panels::{Column, Panel, bars, lines, stat, table};
 use super::queries::{
-    OPERATOR, Scope, by, count, findings, gauge, legend, links, merged, per_minute,
+    OPERATOR, Scope, by, count, each_operator, findings, gauge, legend, merged, per_minute,
     quantile_of_revisions, rate, series, some, with_links, with_page, with_path, with_runbook,
+    with_selection,
 };
 use super::{Dashboard, Row, seconds};
 
@@ -136,7 +137,7 @@ fn operators() -> Row {
 
     // During a rollout, replicas may disagree about the revision in charge.
     let known = format!("topk by ({OPERATOR}) (1, {info})");
-    let operators = format!("{} or on ({OPERATOR}) ({})", with_links(&known), links());
+    let operators = format!("({known} or on ({OPERATOR}) {})", each_operator());
     let health = by("max", "", &series("loopwatch_control_loop_health", Scope::Operator, ""));
     let unhealthy = count(&gauge("loopwatch_objects", Scope::Objects, UNHEALTHY));
     let queries = [
@@ -146,19 +147,16 @@ fn operators() -> Row {
         of_severity("warning"),
         unhealthy.clone(),
         count(&gauge("loopwatch_objects", Scope::Objects, "")),
-        operators,
+        with_selection(&with_links(&operators)),
         format!("1e6 * ({health}) + on ({OPERATOR}) ({unhealthy})"),
     ];
     let some = |meaning| [(Good, None), (meaning, Some(1.0))];
-    let of_operator =
-        "var-job=${__data.fields.Job}&var-namespace=${__data.fields.Operator}&${__url_time_range}";
-    let [cluster, operator] = operator_columns();
+    let to_process = "/d/loopwatch-process?${cluster:queryparam}&var-job=${__data.fields.Job}&${__data.fields.selection:raw}&${__url_time_range}";
+    let [cluster, namespace, operator] = operator_columns();
     let columns = vec![
         cluster,
-        operator.link(
-            "Its process",
-            &format!("/d/loopwatch-process?${{cluster:queryparam}}&{of_operator}"),
-        ),
+        namespace.link("Its process", to_process),
+        operator.link("Its process", to_process),
         Column::new("job", "Job"),
         Column::new("Value #A", "Health").wide(100).values(&HEALTH),
         Column::new("Value #B", "Operator up").wide(110).values(&UP),
@@ -171,6 +169,7 @@ fn operators() -> Row {
         Column::new("revision", "Revision"),
         Column::new("page_url", "Page of loopwatch")
             .link("Page of loopwatch", "${__value.raw:raw}"),
+        Column::hidden("selection"),
     ];
 
     let description = "One row for each operator, the least healthy first, and of these the one with most overdue or failed objects. The name leads to its process. Its page and its runbooks are \
@@ -282,7 +281,7 @@ fn deadline() -> String {
 
 /// The error budget of each kind.
 fn budgets(retention: &str) -> Panel {
-    let [cluster, operator] = operator_columns();
+    let [cluster, namespace, operator] = operator_columns();
     let columns = vec![
         Column::new("kind", "Kind").link("Runbook", TO_RUNBOOK),
         Column::new("group", "Group"),
@@ -292,6 +291,7 @@ fn budgets(retention: &str) -> Panel {
             .wide(120)
             .steps(&[(Good, None), (Bad, Some(1.0))]),
         cluster,
+        namespace,
         operator,
         Column::hidden("job"),
         Column::hidden("runbook"),
@@ -314,7 +314,7 @@ fn objects() -> Row {
         "group, kind, target_namespace, name, reason",
         &series("loopwatch_object_unconverged_timestamp_seconds", Scope::Objects, ""),
     );
-    let [cluster, operator] = operator_columns();
+    let [cluster, namespace, operator] = operator_columns();
     let columns = vec![
         Column::new("kind", "Kind"),
         Column::new("target_namespace", "Namespace"),
@@ -325,6 +325,7 @@ fn objects() -> Row {
             .wide(130)
             .steps(&[(Good, None), (Warn, Some(deadline))]),
         cluster,
+        namespace,
         operator,
         Column::hidden("job"),
         Column::hidden("group"),
@@ -341,7 +342,7 @@ fn objects() -> Row {
         by("sum", "target_namespace", &gauge("loopwatch_objects", Scope::Objects, UNHEALTHY)),
         by("sum", "target_namespace", &gauge("loopwatch_objects", Scope::Objects, "")),
     ];
-    let [of_cluster, of_operator] = operator_columns();
+    let [of_cluster, of_namespace, of_operator] = operator_columns();
 
     Row {
         title: "Which objects and namespaces are affected?",
@@ -385,6 +386,7 @@ fn objects() -> Row {
                     Column::new("Value #B", "Overdue or failed"),
                     Column::new("Value #C", "Objects"),
                     of_cluster,
+                    of_namespace,
                     of_operator,
                     Column::hidden("job"),
                 ],
@@ -408,7 +410,7 @@ fn rollout() -> Row {
         format!("histogram_quantile(0.95, {buckets})")
     };
     let buckets = series(CONVERGENCE, Scope::Kind, "");
-    let [cluster, operator] = operator_columns();
+    let [cluster, namespace, operator] = operator_columns();
 
     Row {
         title: "Did the rollout make it slower?",
@@ -450,6 +452,7 @@ fn rollout() -> Row {
                     Column::new("Value #B", "Late").unit("percentunit"),
                     Column::new("Value #C", "p95").unit("s"),
                     cluster,
+                    namespace,
                     operator,
                     Column::hidden("job"),
                 ],

@@ -24,7 +24,8 @@ pub(super) type Steps<'a> = &'a [(Meaning, Option<f64>)];
 const SOURCE: &str = "${datasource}";
 
 /// The labels from which queries build links.
-const PARTS_OF_LINKS: [&str; 5] = ["page_url", "runbook_start", "runbook_end", "path", "object"];
+const PARTS_OF_LINKS: [&str; 6] =
+    ["page_url", "below", "runbook_start", "runbook_end", "path", "object"];
 
 /// A new panel, with what all types have in common.
 fn panel(r#type: &str, title: &str, description: &str) -> Panel {

@@ -43,7 +43,7 @@ fn restarts() -> Value {
     let query = by("max", "operator_pod, container", &format!("increase({counter}[2m])"));
     let title = "Restart of {{operator_pod}} {{container}}";
 
-    annotation("Restarts", Warn, &format!("{query} > 0"), title, "cluster,namespace")
+    annotation("Restarts", Warn, &format!("{query} > 0"), title, "cluster,namespace,operator")
 }
 
 /// The present value of a gauge, for each of these labels.

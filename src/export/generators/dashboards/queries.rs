@@ -9,6 +9,8 @@ use loopwatch_model::finding::{Area, FINDINGS, NO_OBJECTS, Severity};
 /// The variables that restrict a query.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Scope {
+    /// The processes of loopwatch, whose series have no label `operator`.
+    Process,
     /// The operators.
     Operator,
     /// The operators, and the Pods of each.
@@ -19,8 +21,11 @@ pub(super) enum Scope {
     Objects,
 }
 
-/// The labels that identify an operator.
-pub(super) const OPERATOR: &str = "cluster, job, namespace";
+/// The labels that identify an operator. `operator` exists only with `--all-operators`.
+pub(super) const OPERATOR: &str = "cluster, job, namespace, operator";
+
+/// The labels that the series about an operator share with those of their process.
+const PROCESS: &str = "cluster, job, namespace";
 
 /// The labels that identify a finding, without those of the operator.
 const FINDING: &str = "finding, group, kind, target_namespace, name";
@@ -43,14 +48,15 @@ fn no_objects() -> String {
 /// The series of a metric.
 pub(super) fn series(metric: &str, scope: Scope, matchers: &str) -> String {
     let of_scope = match scope {
-        Scope::Operator => "",
+        Scope::Process | Scope::Operator => "",
         Scope::Pod => r#"operator_pod=~"$operator_pod""#,
         Scope::Kind => r#"group=~"$group",kind=~"$kind""#,
         Scope::Objects => r#"target_namespace=~"$target_namespace",group=~"$group",kind=~"$kind""#,
     };
-    let of_operator = r#"cluster=~"$cluster",job=~"$job",namespace=~"$namespace""#;
+    let of_process = r#"cluster=~"$cluster",job=~"$job",namespace=~"$namespace""#;
+    let of_operator = if scope == Scope::Process { "" } else { r#"operator=~"$operator""# };
 
-    format!("{metric}{{{}}}", all(&[of_operator, of_scope, matchers]))
+    format!("{metric}{{{}}}", all(&[of_process, of_operator, of_scope, matchers]))
 }
 
 /// The highest of what the replicas of loopwatch say.
@@ -101,7 +107,7 @@ pub(super) fn quantile_of_revisions(quantile: &str, labels: &str, metric: &str) 
 
 /// A legend: these words, and the operator.
 pub(super) fn legend(words: &str) -> String {
-    format!("{words} · {{{{cluster}}}} {{{{namespace}}}}")
+    format!("{words} · {{{{cluster}}}} {{{{namespace}}}} {{{{operator}}}}")
 }
 
 /// A matcher for the findings of these areas.
@@ -200,21 +206,38 @@ pub(super) fn with_runbook(of: &str, name: Option<&str>) -> String {
     format!(r#"label_join({of}, "runbook", {parts})"#)
 }
 
-/// The same series with the addresses of the page and of the runbooks of their operator.
+/// The same series with the addresses of the page and of the runbooks of their operator. With
+/// `--all-operators`, the pages of each operator are below that of the process.
 pub(super) fn with_links(of: &str) -> String {
-    format!(
-        "{of} * on ({OPERATOR}) group_left (page_url, runbook_start, runbook_end) ({})",
+    let linked = format!(
+        "{of} * on ({PROCESS}) group_left (page_url, runbook_start, runbook_end) ({})",
         links()
-    )
+    );
+    let below = format!(r#"label_replace({linked}, "below", "operators/$1/", "operator", "(.+)")"#);
+
+    format!(r#"label_join({below}, "page_url", "", "page_url", "below")"#)
 }
 
-/// One series for each operator, with the addresses that its loopwatch states: `page_url`, and what
-/// comes before and after the name of a runbook. During a change of the addresses, replicas may
-/// state different ones: one of them is enough.
-pub(super) fn links() -> String {
+/// The same series with the label `selection`: the part of a link that selects their operator in
+/// another dashboard.
+pub(super) fn with_selection(of: &str) -> String {
+    let both =
+        format!(r#"label_join({of}, "selection", "&var-operator=", "namespace", "operator")"#);
+
+    // Without the label `operator`, the link selects nothing by it.
+    let present =
+        format!(r#"label_replace({both}, "selection", "$1", "selection", "(.*)&var-operator=")"#);
+
+    format!(r#"label_replace({present}, "selection", "var-namespace=$1", "selection", "(.*)")"#)
+}
+
+/// One series for each process, with the addresses that it states: `page_url`, and what comes before
+/// and after the name of a runbook. During a change of the addresses, replicas may state different
+/// ones: one of them is enough.
+fn links() -> String {
     let stated =
-        by("max", "page_url, runbook_url", &series("loopwatch_links_info", Scope::Operator, ""));
-    let running = by("max", "", &series("loopwatch_build_info", Scope::Operator, ""));
+        by("max", "page_url, runbook_url", &series("loopwatch_links_info", Scope::Process, ""));
+    let running = by("max", "", &series("loopwatch_build_info", Scope::Process, ""));
     let one = format!("topk by ({OPERATOR}) (1, {stated}) or on ({OPERATOR}) {running}");
     let page = format!(r#"label_replace({one}, "page_url", "{LOCAL_PAGE}", "page_url", "")"#);
     let bundled =
@@ -226,8 +249,15 @@ pub(super) fn links() -> String {
     format!(r#"label_replace({start}, "runbook_end", "$2", "runbook_url", "(.*)NAME(.*)")"#)
 }
 
+/// One series for each operator. A loopwatch whose series have no label `operator` has only one.
+pub(super) fn each_operator() -> String {
+    let of_many = series("loopwatch_source_up", Scope::Operator, r#"operator!="""#);
+    let of_one = series("loopwatch_build_info", Scope::Operator, "");
+
+    format!("({} or on ({PROCESS}) {})", by("max", "", &of_many), by("max", "", &of_one))
+}
+
 /// A count for each operator, 0 without any.
 pub(super) fn count(of: &str) -> String {
-    let running = by("max", "", &series("loopwatch_build_info", Scope::Operator, ""));
-    format!("{} or 0 * {running}", by("sum", "", of))
+    format!("{} or 0 * {}", by("sum", "", of), each_operator())
 }

@@ -16,8 +16,8 @@ const HEAD: &str = r#"# Generated from model/src/finding/table.rs by `UPDATE=1 c
 #
 # Opt-in: alerts for tenants, in addition to those for the people who run the operator. docs/alerts.md describes them.
 #
-# - The label `namespace` is the namespace of the objects, as an AlertmanagerConfig expects. `operator_namespace` is that of the
-#   operator, and `team` is the team of the namespace, if loopwatch runs with --team-label.
+# - The label `namespace` is the namespace of the objects, as an AlertmanagerConfig expects. `operator_namespace` is that of
+#   loopwatch, and `team` is the team of the namespace, if loopwatch runs with --team-label.
 # - The label `audience="tenant"` keeps these alerts apart from the others: route it, so that nobody gets both.
 # - Only findings about objects in a namespace alert; `explained` ones do not, so that tenants get no page while the operator is
 #   down.
@@ -25,10 +25,11 @@ groups:
   - name: loopwatch-tenants
     interval: 1m
     rules:
-      # The team of each namespace. While its label changes, replicas may disagree for a scrape, and a join allows only one team.
+      # The team of each namespace, which is the same for all operators. While its label changes, replicas may disagree for a scrape,
+      # and a join allows only one team.
       - record: target_namespace:loopwatch_namespace:info
         expr: >-
-          topk by (cluster, namespace, job, target_namespace) (1, max without (pod, instance) (loopwatch_namespace_info))
+          topk by (cluster, namespace, job, target_namespace) (1, max without (pod, instance, operator) (loopwatch_namespace_info))
 
       # The open findings about objects in namespaces. findings.rules.yaml records the open findings.
       - record: target_namespace_finding:loopwatch_findings:max
