@@ -31,6 +31,7 @@ mod events;
 mod explain;
 mod exposition;
 mod faults;
+mod fleet;
 mod frameworks;
 mod healthy;
 mod image;
@@ -127,6 +128,7 @@ fn trials() -> Vec<Trial> {
         pages::trials(),
         objects::trials(),
         faults::trials(),
+        fleet::trials(),
         deletion::trials(),
         ownership::trials(),
         references::trials(),

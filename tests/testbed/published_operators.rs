@@ -25,8 +25,8 @@ pub struct Published {
     manifests: &'static [&'static str],
     /// Objects that a user of its chart has, besides those in the files.
     more: fn(plane: &ControlPlane, name: &str) -> Vec<Value>,
-    /// Its arguments, for the ports of its metrics and of its health checks.
-    arguments: fn(metrics: u16, health: u16) -> Vec<String>,
+    /// Its arguments, for the ports of its metrics and of its health checks, and its kubeconfig.
+    arguments: fn(metrics: u16, health: u16, kubeconfig: &Path) -> Vec<String>,
 }
 
 /// A running operator.
@@ -48,7 +48,7 @@ pub const ARGO_ROLLOUTS: Published = Published {
     },
     manifests: &["manifests/install.yaml"],
     more: |_, _| Vec::new(),
-    arguments: |metrics, health| {
+    arguments: |metrics, health, _| {
         vec![format!("--metricsPort={metrics}"), format!("--healthzPort={health}")]
     },
 };
@@ -64,7 +64,7 @@ pub const PROMETHEUS_OPERATOR: Published = Published {
     },
     manifests: &["bundle.yaml"],
     more: |_, _| Vec::new(),
-    arguments: |metrics, _| vec![format!("--web.listen-address=127.0.0.1:{metrics}")],
+    arguments: |metrics, _, _| vec![format!("--web.listen-address=127.0.0.1:{metrics}")],
 };
 
 /// A dynamic controller, whose kinds appear at run time.
@@ -78,7 +78,7 @@ pub const KRO: Published = Published {
     },
     manifests: &["helm/crds"],
     more: |_, name| unrestricted(name),
-    arguments: |metrics, health| {
+    arguments: |metrics, health, _| {
         vec![
             format!("--metrics-bind-address=127.0.0.1:{metrics}"),
             format!("--health-probe-bind-address=127.0.0.1:{health}"),
@@ -92,8 +92,9 @@ pub const CERT_MANAGER: Published = Published {
     build: binaries::CERT_MANAGER,
     manifests: &[],
     more: |plane, name| [workload(name).to_vec(), cert_manager::manifests(plane)].concat(),
-    arguments: |metrics, _| {
+    arguments: |metrics, _, kubeconfig| {
         vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
             "--cluster-resource-namespace=cert-manager".to_owned(),
             "--leader-election-namespace=cert-manager".to_owned(),
             format!("--metrics-listen-address=127.0.0.1:{metrics}"),
@@ -143,9 +144,9 @@ impl Published {
         let here = Ipv4Addr::LOCALHOST;
         let pod = pods::deploy_for(&plane.kube, self.name, self.name, here, Some(metrics));
         let program = Program::new(self.name, program, plane.directory())
-            .env("KUBECONFIG", kubeconfig)
+            .env("KUBECONFIG", &kubeconfig)
             .env("POD_NAMESPACE", self.name)
-            .args((self.arguments)(metrics, health));
+            .args((self.arguments)(metrics, health, &kubeconfig));
 
         Running { replica: Replica::start(&program, metrics), pod }
     }

@@ -965,7 +965,7 @@ findings! {
         evidence: ["verb", "resource"],
         settings: [],
         explained_by: [],
-        advice: "Grant the permission if loopwatch should see this part of the cluster (`deploy/components/reader-rights`), or select what to watch with --watch and --namespace.",
+        advice: "Grant the permission if loopwatch should see this part of the cluster (`deploy/components/reader-rights`; with --all-operators, a ClusterRole with the label `loopwatch/kinds`), or select what to watch with --watch and --namespace.",
         command: "kubectl auth can-i --list",
     }
     PermissionExcess Loopwatch Info None {

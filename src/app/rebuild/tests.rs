@@ -76,9 +76,10 @@ impl Run {
         let core = Core::new(
             model.clone(),
             exporter.clone(),
-            Connection { connect, options },
+            Watched::Operator(Connection { connect, options }),
             receiver,
             None,
+            ServerClock::new(),
         );
 
         let feed = core.feed().clone();

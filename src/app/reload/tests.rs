@@ -66,7 +66,13 @@ impl Followed {
             problems,
             web_problems: Vec::new(),
         });
-        let reloader = Reloader { current, feed, exporter: exporter.clone(), effective: sender };
+        let reloader = Reloader {
+            current,
+            feed,
+            exporter: exporter.clone(),
+            effective: sender,
+            settings: watch::Sender::new(Settings::default()),
+        };
         let read = {
             let path = path.clone();
             move || parse(&path)

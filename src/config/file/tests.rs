@@ -176,6 +176,7 @@ fn each_flag_that_connects_listens_sends_or_writes_belongs_to_the_spec_of_the_po
             "namespace",
             "watch",
             "operator",
+            "all-operators",
             "secrets",
             "scrape",
             "pid",

@@ -214,6 +214,6 @@ mod tests {
         let json =
             r#"{"metadata":{"name":"b"},"subjects":[{"kind":"Group","name":"system:masters"}]}"#;
         assert!(Binding::read(json.as_bytes()).expect("a binding").record.is_none());
-        assert!(Binding::read(b"{"subjects":7}").is_err());
+        assert!(Binding::read(br#"{"subjects":7}"#).is_err());
     }
 }

@@ -158,7 +158,14 @@ impl OptionalWatches {
         let definitions = self.definitions.clone();
         if let Some(observed) = &launcher.options.discovery.observed {
             let (news, feed) = (observed.shared.definition_news.clone(), launcher.feed.clone());
-            return launcher.spawn(&Job::Definitions, news.forward(definitions, feed));
+            let (observed, claims) = (observed.clone(), observed.claims.clone());
+            let forwarding = news.forward(
+                definitions,
+                feed,
+                move |group| observed.claims_in(group),
+                async move || claims.changed().await,
+            );
+            return launcher.spawn(&Job::Definitions, forwarding);
         }
 
         launcher.watch(&Job::Definitions, Definitions::target(), DefinitionSink::new(definitions));

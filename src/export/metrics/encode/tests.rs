@@ -21,7 +21,7 @@ fn written(
     write: impl FnOnce(&mut Samples<'_>),
 ) -> String {
     let (mut out, mut headed) = (String::new(), false);
-    write(&mut Samples::new(&mut out, metric, format, &mut headed));
+    write(&mut Samples::new(&mut out, metric, format, &mut headed, None));
     out
 }
 

@@ -48,6 +48,7 @@ pub(crate) struct Shared {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Claims {
     table: Arc<Mutex<ClaimTable>>,
+    changes: watch::Sender<()>,
 }
 
 #[derive(Debug, Default)]
@@ -92,6 +93,12 @@ impl Observed {
         table.may_write.get(kind).is_some_and(|all| all.contains(&self.operator))
     }
 
+    /// Whether this operator claims a kind of a group.
+    pub(crate) fn claims_in(&self, group: &str) -> bool {
+        let table = lock(&self.claims.table);
+        table.may_write.iter().any(|((of, _), all)| of == group && all.contains(&self.operator))
+    }
+
     /// Whether another operator may write the status of a kind, too.
     pub(super) fn is_contested(&self, kind: &Kind) -> bool {
         self.claims.others(&self.operator, |table| table.may_write.get(kind))
@@ -120,7 +127,18 @@ impl Claims {
             operators.retain(|operator| still.is_some_and(|still| still.contains(operator)));
             !operators.is_empty()
         });
+        let is_changed = table.may_write != may_write;
         table.may_write = may_write;
+        drop(table);
+
+        if is_changed {
+            self.changes.send_replace(());
+        }
+    }
+
+    /// Waits until the operators claim other kinds.
+    pub(crate) async fn changed(&self) {
+        let _ = self.changes.subscribe().changed().await; // the sender is `self`
     }
 
     fn others(

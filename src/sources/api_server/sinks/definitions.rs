@@ -99,12 +99,14 @@ impl Definitions {
         Self { table: Arc::clone(&self.table), changed: Arc::default() }
     }
 
-    /// Everything that is known, as observations.
-    fn everything(&self) -> Vec<Observation> {
+    /// Everything that is known about the wanted groups, as observations.
+    fn everything(&self, is_wanted: impl Fn(&str) -> bool) -> Vec<Observation> {
         let table = read_lock(&self.table);
-        let views = table.by_name.values().cloned().map(Observation::DefinitionSeen);
-        let names = table.by_name.keys().cloned().collect();
-        views.chain(table.known.then_some(Observation::DefinitionsListed(names))).collect()
+        let wanted = table.by_name.iter().filter(|(name, _)| is_wanted(group_of(name)));
+        let (names, views): (Vec<_>, Vec<_>) =
+            wanted.map(|(name, view)| (name.clone(), view.clone())).unzip();
+        let seen = views.into_iter().map(Observation::DefinitionSeen);
+        seen.chain(table.known.then_some(Observation::DefinitionsListed(names))).collect()
     }
 
     /// Forgets all definitions, because the account may no longer read them.
@@ -144,34 +146,75 @@ impl Default for DefinitionNews {
 }
 
 impl DefinitionNews {
-    /// Forwards all definitions to a model, and then each change, until the feed is closed.
-    pub(crate) async fn forward(self, definitions: Definitions, feed: Feed) {
+    /// Forwards the definitions of the wanted groups to a model, and then each change, until the feed is
+    /// closed. Begins again whenever `wishes` completes.
+    pub(crate) async fn forward(
+        self,
+        definitions: Definitions,
+        feed: Feed,
+        is_wanted: impl Fn(&str) -> bool,
+        wishes: impl AsyncFn(),
+    ) {
         let mut changes = self.changes.subscribe();
-        while forward_until_behind(&mut changes, &definitions, &feed).await.is_ok() {}
+        loop {
+            let forwarded = tokio::select! {
+                forwarded = forward_until_behind(&mut changes, &definitions, &feed, &is_wanted) => forwarded,
+                () = wishes() => Ok(()),
+            };
+            if forwarded.is_err() {
+                return;
+            }
+        }
     }
 }
 
-/// Forwards all definitions, and then each change, until the model is too far behind.
+/// Forwards all definitions of the wanted groups, and then each change, until the model is too far behind.
 async fn forward_until_behind(
     changes: &mut broadcast::Receiver<Observation>,
     definitions: &Definitions,
     feed: &Feed,
+    is_wanted: &impl Fn(&str) -> bool,
 ) -> Result<(), Closed> {
     feed.recovered(SourceId::Watch(Definitions::watch())).await?;
-    for observation in definitions.everything() {
+    for observation in definitions.everything(is_wanted) {
         feed.send(observation).await?;
     }
 
     loop {
         match changes.recv().await {
             Ok(change) => {
+                if let Some(change) = only(change, is_wanted) {
+                    feed.send(change).await?;
+                }
                 definitions.changed.notify_one();
-                feed.send(change).await?;
             }
             Err(broadcast::error::RecvError::Lagged(_)) => return Ok(()),
             Err(broadcast::error::RecvError::Closed) => return Err(Closed),
         }
     }
+}
+
+/// The part of a change that concerns wanted groups.
+fn only(change: Observation, is_wanted: &impl Fn(&str) -> bool) -> Option<Observation> {
+    let is_wanted = |name: &str| is_wanted(group_of(name));
+    match change {
+        Observation::DefinitionSeen(view) => {
+            is_wanted(&view.name).then_some(Observation::DefinitionSeen(view))
+        }
+        Observation::DefinitionGone(name) => {
+            is_wanted(&name).then_some(Observation::DefinitionGone(name))
+        }
+        Observation::DefinitionsListed(mut names) => {
+            names.retain(|name| is_wanted(name));
+            Some(Observation::DefinitionsListed(names))
+        }
+        other => Some(other),
+    }
+}
+
+/// The group in the name of a definition.
+fn group_of(name: &str) -> &str {
+    name.split_once('.').map_or("", |(_, group)| group)
 }
 
 impl SharedDefinitionSink {

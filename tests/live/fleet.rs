@@ -1,0 +1,226 @@
+//! One loopwatch for all operators of a cluster, with the permissions of `deploy/cluster`.
+//!
+//! The cluster is one of its own: in that of the other tests, dozens of accounts may write the kinds of
+//! the zoo.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use libtest_mimic::Trial;
+use serde_json::{Value, json};
+
+use crate::bed::test;
+use crate::case::SLACK;
+use loopwatch_testbed::accounts::{RBAC, reader_account};
+use loopwatch_testbed::controlplane::ControlPlane;
+use loopwatch_testbed::kube::{Kube, ZOO, documents};
+use loopwatch_testbed::published_operators::CERT_MANAGER;
+use loopwatch_testbed::replicas::Replicas;
+use loopwatch_testbed::sidecar::{Sidecar, quick_but};
+use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::{binaries, cert_manager, http, kustomize, operator, repository, sidecar};
+
+/// The tests of this file.
+pub(crate) fn trials() -> Vec<Trial> {
+    vec![test("fleet::two_operators", two_operators)]
+}
+
+/// The namespace of the zoo's operator, and of its objects.
+const TEAM: &str = "widgets";
+
+/// The operators, as in the label `operator`.
+const WIDGETS: &str = "widgets/widget-operator";
+const CERTIFICATES: &str = "cert-manager/cert-manager";
+
+/// The account of `deploy/cluster`.
+const ACCOUNT: (&str, &str) = ("loopwatch", "loopwatch");
+
+/// Two operators of different styles, and workloads that are none.
+fn two_operators() {
+    let plane = cluster();
+    let kube = &plane.kube;
+    kube.namespace(TEAM);
+    reader_account(kube, TEAM);
+    let mut widgets = Replicas::start(&plane, TEAM, 1, &["--wait-for-pods=false"]);
+    let mut certificates = CERT_MANAGER.start(&plane);
+    others(kube);
+    kube.zoo("Widget", TEAM, "one", json!({}));
+
+    let began = Instant::now();
+    let kubeconfig = install(&plane);
+    let settings = quick_but(json!({"deadline": "20s", "operator_down_after": "3s"}));
+    let flags = ["--all-operators", "--scrape-interval=1s"];
+    let fleet = Fleet(Sidecar::start(&plane, "fleet", &kubeconfig, &settings, &flags));
+
+    let all = fleet.expect_operators(&[CERTIFICATES, WIDGETS]);
+    eprintln!("fleet: both operators known after {:?}", began.elapsed());
+    expect_told(&all);
+    fleet.0.expect(SLACK, "both are healthy", || fleet.expect_health(WIDGETS, "healthy"));
+
+    widgets.all[0].operator.fault("Unacknowledged?kind=Widget&name=one");
+    kube.change("Widget", TEAM, "one", json!({"size": 7}));
+    fleet.expect_finding(WIDGETS, "Unacknowledged");
+    fleet.expect_pages();
+    expect_exposition(&fleet);
+
+    widgets.all[0].operator.cure("Unacknowledged");
+    kube.change("Widget", TEAM, "one", json!({"size": 8}));
+    fleet.0.expect(SLACK * 2, "it is healthy again", || fleet.expect_health(WIDGETS, "healthy"));
+
+    // One killed operator is one finding, which names it.
+    let killed = &mut widgets.all[0];
+    killed.operator.process.kill();
+    killed.pod.ended("Error", 137);
+    killed.pod.backs_off();
+    fleet.expect_finding(WIDGETS, "OperatorDown");
+    pause(Duration::from_secs(3));
+
+    let mut opened = fleet.0.opened();
+    // These are true: one kind of the zoo has no status subresource, and `deploy/cluster` may not read
+    // ClusterIssuers, which no role for viewers covers.
+    let true_anyway = ["SourceFailing", "StatusSubresourceMissing", "PermissionMissing"];
+    opened.retain(|(code, _)| !true_anyway.contains(&code.as_str()));
+    let expected = ["Unacknowledged", "OperatorDown"];
+    assert!(opened.iter().map(|(code, _)| code).eq(expected), "{opened:?}");
+    fleet.expect_health(CERTIFICATES, "healthy").expect("the other operator is healthy");
+    certificates.replica.assert_running();
+}
+
+/// Starts a cluster with the kinds of the zoo and of cert-manager.
+fn cluster() -> ControlPlane {
+    let binaries = binaries::find().unwrap_or_else(|missing| panic!("{missing}"));
+    let plane = ControlPlane::start(binaries);
+    operator::install(&plane);
+    cert_manager::install(&plane);
+    sidecar::install(&plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
+    plane
+}
+
+/// Creates workloads that are no operators, or have a loopwatch of their own.
+fn others(kube: &Kube) {
+    let deploy = |name: &str, account: &str, container: &str| {
+        kube.apply(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
+            "metadata": {"name": name, "namespace": TEAM}, "spec": {"replicas": 0,
+                "selector": {"matchLabels": {"app": name}},
+                "template": {"metadata": {"labels": {"app": name}}, "spec": {
+                    "serviceAccountName": account,
+                    "containers": [{"name": container, "image": container}]}}}}));
+    };
+    deploy("shop", "default", "shop");
+    deploy("with-sidecar", "with-sidecar", "loopwatch");
+    deploy("may-all", "may-all", "runner");
+
+    for (name, group) in
+        [("with-sidecar", ZOO.split('/').next().unwrap_or_default()), ("may-all", "*")]
+    {
+        kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name},
+            "rules": [{"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}]}));
+        kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+            "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": TEAM}]}));
+    }
+}
+
+/// Installs `deploy/cluster`, and lets it read the kinds of the zoo. Returns the kubeconfig of its account.
+fn install(plane: &ControlPlane) -> std::path::PathBuf {
+    let manifests = kustomize::build(plane, &repository("deploy/cluster"));
+    for object in documents(&manifests) {
+        plane.kube.apply(&object);
+    }
+
+    let group = ZOO.split('/').next().unwrap_or_default();
+    plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole",
+        "metadata": {"name": "loopwatch-zoo", "labels": {"loopwatch/kinds": "true"}},
+        "rules": [{"apiGroups": [group], "resources": ["*"], "verbs": ["get", "list", "watch"]}]}));
+
+    let (namespace, account) = ACCOUNT;
+    plane.kubeconfig_of("fleet.kubeconfig", &plane.url, namespace, account)
+}
+
+/// Expects that the overview says which workloads loopwatch does not judge, and why.
+fn expect_told(all: &Value) {
+    let why = |workload: &str| {
+        let told = all["not_judged"].as_array().into_iter().flatten();
+        let found = told.clone().find(|it| it["workload"] == workload);
+        found.and_then(|it| it["why"].as_str()).unwrap_or_default().to_owned()
+    };
+    assert!(why("widgets/with-sidecar").contains("a loopwatch in its Pods"), "{all}");
+    assert!(why("widgets/may-all").contains("may write every kind"), "{all}");
+    assert_eq!(why("widgets/shop"), "", "{all}");
+}
+
+/// Expects a valid exposition, in which each series about an operator names it.
+fn expect_exposition(fleet: &Fleet) {
+    let text = fleet.0.metrics().unwrap_or_else(|error| panic!("{error}"));
+    let has = |part: &str| assert!(text.contains(part), "{part} is in:\n{text}");
+    has(&format!(r#"loopwatch_findings{{operator="{WIDGETS}","#));
+    has(&format!(r#"loopwatch_source_up{{operator="{CERTIFICATES}","#));
+    has(&format!(r#"loopwatch_operator_up{{operator="{CERTIFICATES}"}} 1"#));
+    has("\nloopwatch_build_info{version=");
+
+    let types: Vec<&str> = text.lines().filter(|line| line.starts_with("# TYPE")).collect();
+    let mut unique = types.clone();
+    unique.sort_unstable();
+    unique.dedup();
+    assert_eq!(types.len(), unique.len(), "each family comes once");
+}
+
+/// loopwatch with all operators.
+struct Fleet(Sidecar);
+
+impl Fleet {
+    fn get(&self, path: &str) -> Result<Value, String> {
+        let text = http::get(self.0.port, path)?;
+        serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))
+    }
+
+    /// Waits until exactly these operators are known, and all lists are complete.
+    fn expect_operators(&self, expected: &[&str]) -> Value {
+        self.0.expect(Duration::from_secs(60), "the operators are known", || {
+            http::get(self.0.port, "/readyz")?;
+            let all = self.get("/api/v1/operators")?;
+            let mut names: Vec<&str> = all["operators"]
+                .as_array()
+                .into_iter()
+                .flatten()
+                .filter_map(|it| it["operator"].as_str())
+                .collect();
+            names.sort_unstable();
+            if names == expected { Ok(all) } else { Err(all.to_string()) }
+        })
+    }
+
+    fn expect_health(&self, operator: &str, health: &str) -> Result<(), String> {
+        let all = self.get("/api/v1/operators")?;
+        let mut found = all["operators"].as_array().into_iter().flatten();
+        let is = found.any(|it| it["operator"] == operator && it["health"] == health);
+        if is { Ok(()) } else { Err(all.to_string()) }
+    }
+
+    /// Waits for a finding of an operator.
+    fn expect_finding(&self, operator: &str, code: &str) {
+        let path = format!("/operators/{operator}/api/v1/findings");
+        self.0.expect(SLACK * 2, &format!("{code} of {operator}"), || {
+            let findings = self.get(&path)?;
+            let mut all = findings["findings"].as_array().into_iter().flatten();
+            let is_found = all.any(|it| it["code"] == code);
+            if is_found { Ok(()) } else { Err(findings.to_string()) }
+        });
+    }
+
+    /// Expects that the pages of all operators and of one lead to each other.
+    fn expect_pages(&self) {
+        let page =
+            |path: &str| http::get(self.0.port, path).unwrap_or_else(|error| panic!("{error}"));
+        let overview = page("/");
+        assert!(overview.contains(&format!(r#"href="operators/{WIDGETS}/""#)), "{overview}");
+
+        let one = page(&format!("/operators/{WIDGETS}/"));
+        assert!(one.contains(r#"href="../../../""#) && one.contains("Unacknowledged"), "{one}");
+        let object =
+            page(&format!("/operators/{WIDGETS}/object?kind=Widget&namespace={TEAM}&name=one"));
+        assert!(object.contains("Unacknowledged"), "{object}");
+        let unknown = http::get(self.0.port, "/operators/nobody/none/");
+        assert!(unknown.is_err_and(|error| error.contains("no operator of this name")));
+    }
+}
