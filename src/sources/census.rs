@@ -66,7 +66,8 @@ const RBAC: &str = "rbac.authorization.k8s.io";
 impl Census {
     /// Follows all objects until the feed is closed or a task panics. Failures go to `feed`.
     pub(crate) async fn follow(&self, cluster: &Cluster, feed: &Feed) {
-        let (shared, tasks) = (Arc::new(SharedWatchState::default()), JoinSet::new());
+        let shared = Arc::new(self.shared.watches.for_another_model());
+        let tasks = JoinSet::new();
         let mut watches = Watches { cluster, feed, shared, tasks };
 
         let Shared { definitions, definition_news, .. } = &*self.shared;

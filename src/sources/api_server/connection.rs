@@ -20,9 +20,7 @@ use self::workload::Workload;
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
 pub(crate) use self::batched_reads::BatchTime;
-pub(crate) use self::requests::{
-    Chunk, JSON, LIST_METADATA, METADATA, chunk, next_chunk, review_path,
-};
+pub(crate) use self::requests::{JSON, LIST_METADATA, METADATA, chunk, next_chunk, review_path};
 pub(crate) use self::workload::PodTemplate;
 
 /// One API server and the account to use with it.

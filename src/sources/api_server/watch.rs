@@ -38,6 +38,7 @@ mod listing;
 mod backoffs;
 mod outages;
 mod page;
+mod sharing;
 mod stream;
 mod streaming;
 mod target;
@@ -51,6 +52,7 @@ pub(crate) use self::event::WatchEvent;
 pub(crate) use self::frames::Frame;
 use self::outages::Outages;
 pub(crate) use self::page::ListPage;
+use self::sharing::SharedStreams;
 pub(crate) use self::stream::{StreamItem, WatchStream};
 use self::streaming::StreamingSupport;
 pub(crate) use self::target::WatchTarget;
@@ -138,11 +140,13 @@ pub(crate) struct SharedWatchState {
     /// Limits concurrent lists, so that the start of loopwatch does not overload the API server.
     lists: Arc<Semaphore>,
     /// Whether the API server streams lists.
-    streaming: StreamingSupport,
+    streaming: Arc<StreamingSupport>,
     /// The watches that have lost the API server.
-    outages: Outages,
+    outages: Arc<Outages>,
     /// Notified when the API server refuses a watch, because permissions or kinds may have changed.
     pub(crate) review_requested: Notify,
+    /// The streams of the watches, if those of several models share them.
+    streams: Option<Arc<SharedStreams>>,
 }
 
 /// One watch, with everything that its steps need.
@@ -188,9 +192,31 @@ impl Default for SharedWatchState {
         Self {
             epochs: AtomicU64::new(0),
             lists: Arc::new(Semaphore::new(LISTS_AT_ONCE)),
-            streaming: StreamingSupport::default(),
-            outages: Outages::default(),
+            streaming: Arc::default(),
+            outages: Arc::default(),
             review_requested: Notify::new(),
+            streams: None,
+        }
+    }
+}
+
+impl SharedWatchState {
+    /// The state for several models, whose watches share their streams.
+    #[must_use]
+    pub(crate) fn for_models() -> Self {
+        Self { streams: Some(Arc::default()), ..Self::default() }
+    }
+
+    /// The state of the watches of one of these models.
+    #[must_use]
+    pub(crate) fn for_another_model(&self) -> Self {
+        Self {
+            epochs: AtomicU64::new(0),
+            lists: Arc::clone(&self.lists),
+            streaming: Arc::clone(&self.streaming),
+            outages: Arc::clone(&self.outages),
+            review_requested: Notify::new(),
+            streams: self.streams.clone(),
         }
     }
 }

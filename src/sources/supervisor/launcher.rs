@@ -22,7 +22,11 @@ pub(super) struct Launcher {
 
 impl Launcher {
     pub(super) fn new(cluster: Cluster, options: SourceOptions, feed: Feed) -> Self {
-        Self { cluster, options, feed, tasks: Tasks::default(), watches: Arc::default() }
+        let observed = options.discovery.observed.as_ref();
+        let watches = observed
+            .map(|observed| Arc::new(observed.shared.watches.for_another_model()))
+            .unwrap_or_default();
+        Self { cluster, options, feed, tasks: Tasks::default(), watches }
     }
 
     /// Starts a watch of something other than the objects of a kind.

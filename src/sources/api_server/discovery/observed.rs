@@ -18,6 +18,7 @@ use crate::net::Failure;
 use crate::sources::api_server::api_resources::ApiResources;
 use crate::sources::api_server::connection::Cluster;
 use crate::sources::api_server::sinks::{DefinitionNews, Definitions};
+use crate::sources::api_server::watch::SharedWatchState;
 
 /// One of many operators.
 #[derive(Clone, Debug)]
@@ -32,11 +33,13 @@ pub(crate) struct Observed {
 }
 
 /// What the discoveries of all operators share.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Shared {
     /// The definitions, which one watch follows.
     pub(crate) definitions: Definitions,
     pub(crate) definition_news: DefinitionNews,
+    /// What their watches share.
+    pub(crate) watches: SharedWatchState,
     /// The kinds that the API server serves, and when they were last read or compared.
     api_resources: AsyncMutex<Option<(Instant, Arc<ApiResources>)>>,
     /// The permissions of loopwatch's own account, and when they were reviewed.
@@ -147,6 +150,18 @@ impl Claims {
         of_table: impl FnOnce(&ClaimTable) -> Option<&BTreeSet<String>>,
     ) -> bool {
         of_table(&lock(&self.table)).is_some_and(|all| all.iter().any(|other| other != operator))
+    }
+}
+
+impl Default for Shared {
+    fn default() -> Self {
+        Self {
+            definitions: Definitions::default(),
+            definition_news: DefinitionNews::default(),
+            watches: SharedWatchState::for_models(),
+            api_resources: AsyncMutex::default(),
+            own: AsyncMutex::default(),
+        }
     }
 }
 

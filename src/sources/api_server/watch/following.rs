@@ -17,7 +17,7 @@ use crate::sources::feed::Closed;
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
 /// Time between two reads of a stream. With the wait for the next coarse timer, it is up to 128 ms,
 /// a quarter of the half second in which changes must reach the model.
-const BATCH_TIME: Duration = Duration::from_millis(64);
+pub(super) const BATCH_TIME: Duration = Duration::from_millis(64);
 /// A stream that lives this long counts as good, so its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// The requested durations of streams differ by up to this time, so that the watches of many
@@ -44,7 +44,13 @@ impl<S: WatchSink> Watcher<S> {
         rejected: u32,
     ) -> Result<WatchState, Closed> {
         let stay = self.stream_for();
-        match WatchStream::open(&self.cluster, &self.target, Some(&version), stay).await {
+        let (cluster, target) = (&self.cluster, &self.target);
+        let open = async |from: String| WatchStream::open(cluster, target, Some(&from), stay).await;
+        let opened = match &self.shared.streams {
+            Some(shared) => shared.join_or(target, &version, open).await,
+            None => open(version.clone()).await,
+        };
+        match opened {
             Ok(stream) => {
                 let proven_at = Some(Instant::now() + PROVEN_AFTER);
                 Ok(WatchState::Following { stream: Box::new(stream), version, proven_at })

@@ -248,6 +248,12 @@ impl<S: WatchSink> Watcher<S> {
         self.report_recovered().await?;
         self.reporter.listed();
 
+        let stream = match (stream, &self.shared.streams) {
+            (Some(own), Some(shared)) if !self.once => {
+                Some(Box::new(shared.adopt(&self.target, &version, *own).await))
+            }
+            (stream, _) => stream,
+        };
         Ok(match stream {
             _ if self.once => WatchState::Done,
             Some(stream) => WatchState::Following { stream, version, proven_at: None },

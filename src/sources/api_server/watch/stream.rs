@@ -9,18 +9,14 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, LineSplitter};
+use super::sharing::{Line, Subscription};
 use super::target::WatchTarget;
 use crate::net::{Failure, percent_encode};
-use crate::sources::api_server::connection::{BatchTime, Chunk, Cluster, JSON, METADATA, chunk};
+use crate::sources::api_server::connection::{BatchTime, Cluster, JSON, METADATA, chunk};
 
 /// An open watch stream, read line by line.
 pub(crate) struct WatchStream {
-    body: Body,
-    /// The batch time that this stream has set. Set again only on a change, because another request
-    /// may use the connection by then.
-    waits: Duration,
-    batch_time: BatchTime,
-    lines: LineSplitter,
+    source: Source,
     opened: Instant,
     /// Time of the last line.
     last_line_at: Instant,
@@ -28,6 +24,23 @@ pub(crate) struct WatchStream {
     silence: Pin<Box<Sleep>>,
     /// Requested duration.
     lasts: Duration,
+}
+
+/// Where the lines come from.
+enum Source {
+    Own(Box<OwnSource>),
+    /// From a stream that other watches follow, too.
+    Shared(Box<Subscription>),
+}
+
+/// The response to a request.
+struct OwnSource {
+    body: Body,
+    /// The batch time that this stream has set. Set again only on a change, because another request
+    /// may use the connection by then.
+    waits: Duration,
+    batch_time: BatchTime,
+    lines: LineSplitter,
 }
 
 /// The result of reading from a stream.
@@ -70,18 +83,29 @@ impl WatchStream {
         let (body, batch_time) = cluster
             .open_stream(&request, if target.metadata_only { METADATA } else { JSON })
             .await?;
-        let opened = Instant::now();
+        let lines = LineSplitter::new(MAX_OBJECT_BYTES);
+        let own = OwnSource { body, waits: Duration::ZERO, batch_time, lines };
+        Ok(Self::new(Source::Own(Box::new(own)), Instant::now(), lasts))
+    }
 
-        Ok(Self {
-            body,
-            waits: Duration::ZERO,
-            batch_time,
-            lines: LineSplitter::new(MAX_OBJECT_BYTES),
-            opened,
-            last_line_at: opened,
-            silence: Box::pin(tokio::time::sleep_until(opened + lasts)),
-            lasts,
-        })
+    /// A stream that another watch has opened, and that lasts for this time from then on.
+    pub(super) fn joined(subscription: Subscription, opened: Instant, lasts: Duration) -> Self {
+        Self::new(Source::Shared(Box::new(subscription)), opened, lasts)
+    }
+
+    fn new(source: Source, opened: Instant, lasts: Duration) -> Self {
+        let silence = Box::pin(tokio::time::sleep_until(opened + lasts));
+        Self { source, opened, last_line_at: Instant::now(), silence, lasts }
+    }
+
+    /// When the stream was opened.
+    pub(super) fn opened(&self) -> Instant {
+        self.opened
+    }
+
+    /// The requested duration.
+    pub(super) fn lasts(&self) -> Duration {
+        self.lasts
     }
 
     /// Whether the stream has not lasted as long as requested.
@@ -97,47 +121,26 @@ impl WatchStream {
         silent_at: Instant,
         waits: Duration,
     ) -> Result<StreamItem, Failure> {
-        if self.waits != waits {
-            self.waits = waits;
-            self.batch_time.set(waits);
+        if let Source::Own(own) = &mut self.source {
+            own.wait_before_reads(waits);
         }
-        loop {
-            if let Some(frame) = self.lines.next() {
-                self.last_line_at = Instant::now();
-                return Ok(match frame {
-                    Frame::Document(line) => StreamItem::Line(line),
-                    Frame::Oversized => StreamItem::Oversized,
-                });
-            }
-
-            match self.chunk_before(silent_at).await {
-                Some(Ok(Some(chunk))) => self.lines.push(&chunk),
-                Some(Ok(None)) if self.lines.is_mid_line() => {
-                    return Err(Failure::new(
-                        Cause::Connection,
-                        "the stream ended in the middle of a line",
-                    ));
-                }
-                Some(Ok(None)) => return Ok(StreamItem::End),
-                Some(Err(failure)) => return Err(failure),
-                None => return Ok(StreamItem::Silence),
-            }
-        }
-    }
-
-    /// The next chunk; `None` if there is none before `silent_at`.
-    async fn chunk_before(&mut self, silent_at: Instant) -> Option<Chunk> {
         if self.silence.deadline() > silent_at {
             self.silence.as_mut().reset(silent_at);
         }
+
         loop {
             tokio::select! {
                 biased;
-                chunk = chunk(&mut self.body) => return Some(chunk),
+                item = self.source.next() => {
+                    if matches!(item, Ok(StreamItem::Line(_) | StreamItem::Oversized)) {
+                        self.last_line_at = Instant::now();
+                    }
+                    return item;
+                }
                 () = &mut self.silence => {}
             }
             if self.silence.deadline() >= silent_at {
-                return None;
+                return Ok(StreamItem::Silence);
             }
 
             // The timer was set for an earlier line. Moving it with each line would cost more.
@@ -160,5 +163,52 @@ impl WatchStream {
     /// Time since the stream was opened.
     pub(crate) fn age(&self) -> Duration {
         self.opened.elapsed()
+    }
+}
+
+impl Source {
+    /// The next item. The future can be dropped at any await.
+    async fn next(&mut self) -> Result<StreamItem, Failure> {
+        match self {
+            Self::Own(own) => own.next().await,
+            Self::Shared(shared) => Ok(match shared.next().await {
+                Line::Line(line) => StreamItem::Line(line),
+                Line::Oversized => StreamItem::Oversized,
+                Line::End => StreamItem::End,
+            }),
+        }
+    }
+}
+
+impl OwnSource {
+    /// Sets how long the connection waits before each read.
+    fn wait_before_reads(&mut self, waits: Duration) {
+        if self.waits != waits {
+            self.waits = waits;
+            self.batch_time.set(waits);
+        }
+    }
+
+    async fn next(&mut self) -> Result<StreamItem, Failure> {
+        loop {
+            if let Some(frame) = self.lines.next() {
+                return Ok(match frame {
+                    Frame::Document(line) => StreamItem::Line(line),
+                    Frame::Oversized => StreamItem::Oversized,
+                });
+            }
+
+            match chunk(&mut self.body).await {
+                Ok(Some(chunk)) => self.lines.push(&chunk),
+                Ok(None) if self.lines.is_mid_line() => {
+                    return Err(Failure::new(
+                        Cause::Connection,
+                        "the stream ended in the middle of a line",
+                    ));
+                }
+                Ok(None) => return Ok(StreamItem::End),
+                Err(failure) => return Err(failure),
+            }
+        }
     }
 }

@@ -13,6 +13,7 @@ use crate::sources::feed::Feed;
 use crate::sources::testing::{InProcess as _, VirtualClock, say};
 
 mod lists;
+mod sharing;
 
 /// The result of a script.
 struct WatchRun {
