@@ -139,7 +139,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let mut connection = Connection::new(&effective.borrow(), hash_key());
     connection.options.discovery.known_permissions = Arc::new(known_permissions);
     let watched = match configuration.flags.cluster.all_operators {
-        false => Watched::Operator(connection),
+        false => Watched::Operator(Box::new(connection)),
         true => Watched::Fleet(fleet(connection, &configuration.flags, &settings, &exporter)),
     };
     let core = rebuild::Core::new(

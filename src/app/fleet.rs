@@ -62,9 +62,8 @@ struct Running {
     members: BTreeMap<OperatorName, Member>,
     /// Their tasks.
     tasks: JoinSet<()>,
-    /// For each workload that may write every kind: what has been seen of it, when to look again, and the
-    /// kinds that show its signs.
-    scouts: BTreeMap<OperatorName, (Scout, Instant, Vec<(String, String)>)>,
+    /// For each workload that may write every kind, what has been seen of it.
+    scouts: BTreeMap<OperatorName, Scouted>,
     /// Since when an operator that loopwatch judges is no longer among those of the census.
     gone: BTreeMap<OperatorName, Instant>,
     /// What the last census has found.
@@ -72,6 +71,15 @@ struct Running {
     /// The objects without room in the census, as last reported.
     left_out: u64,
     stop: CancellationToken,
+}
+
+/// What has been seen of a workload that may write every kind.
+struct Scouted {
+    scout: Scout,
+    /// When to look again.
+    due: Instant,
+    /// The kinds that show its signs.
+    kinds: Vec<(String, String)>,
 }
 
 /// Limit on operators. Each has a model of about half a MiB.
@@ -197,20 +205,22 @@ impl Running {
         let unclaimed: Vec<&ApiKind> = unclaimed(&by_name, served).collect();
         self.scouts.retain(|name, _| candidates.iter().any(|it| it.name == *name));
         for operator in candidates {
-            let (scout, due, kinds) = self
-                .scouts
-                .entry(operator.name.clone())
-                .or_insert_with(|| (Scout::default(), Instant::now(), Vec::new()));
-            if *due <= Instant::now() {
+            let seen = self.scouts.entry(operator.name.clone()).or_insert_with(|| Scouted {
+                scout: Scout::default(),
+                due: Instant::now(),
+                kinds: Vec::new(),
+            });
+            if seen.due <= Instant::now() {
                 let cluster = self.cluster.observing(&operator.name, Vec::new());
                 let key = &self.follower.connection.options.discovery.hash_key;
-                *kinds = scout.look(&cluster, &operator.account.1, key, &unclaimed).await?;
-                *due = Instant::now() + SCOUT_EVERY;
+                let account = operator.account.1.as_str();
+                seen.kinds = seen.scout.look(&cluster, account, key, &unclaimed).await?;
+                seen.due = Instant::now() + SCOUT_EVERY;
             }
 
-            match kinds.is_empty() {
+            match seen.kinds.is_empty() {
                 true => found.skip(operator.name, NotJudged::MayWriteAll),
-                false => found.add(operator, kinds.clone()),
+                false => found.add(operator, seen.kinds.clone()),
             }
         }
 

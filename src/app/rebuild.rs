@@ -55,7 +55,7 @@ pub(super) struct Core {
 #[derive(Clone)]
 pub(super) enum Watched {
     /// One operator.
-    Operator(Connection),
+    Operator(Box<Connection>),
     /// The operators of a cluster, each of which has a core of its own.
     Fleet(Box<Follower>),
 }
@@ -179,7 +179,7 @@ impl Core {
     /// make every spec look changed.
     fn reconnect(&mut self) {
         let connection = match &mut self.watched {
-            Watched::Operator(connection) => connection,
+            Watched::Operator(connection) => &mut **connection,
             Watched::Fleet(follower) => &mut follower.connection,
         };
         let hash_key = connection.options.discovery.hash_key;
@@ -217,7 +217,7 @@ impl Core {
         let (feed, stop) = (self.feed.clone(), stop.clone());
         match self.watched.clone() {
             Watched::Operator(connection) => tokio::spawn(watch_cluster(
-                connection,
+                *connection,
                 feed,
                 self.probes.clone(),
                 stop,

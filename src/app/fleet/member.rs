@@ -60,7 +60,7 @@ impl Member {
         let core = Core::new(
             model.clone(),
             exporter.clone(),
-            Watched::Operator(connection),
+            Watched::Operator(Box::new(connection)),
             effective,
             flags.state_dir.clone(),
             clock,

@@ -76,7 +76,7 @@ impl Run {
         let core = Core::new(
             model.clone(),
             exporter.clone(),
-            Watched::Operator(Connection { connect, options }),
+            Watched::Operator(Box::new(Connection { connect, options })),
             receiver,
             None,
             ServerClock::new(),

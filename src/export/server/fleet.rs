@@ -109,8 +109,8 @@ pub(super) async fn with_slash(
     State(exporter): State<Arc<Exporter>>,
 ) -> Response {
     match find(&exporter, &namespace, &name) {
-        Ok(_) => Redirect::permanent(&format!("{name}/")).into_response(),
-        Err(problem) => problem,
+        Some(_) => Redirect::permanent(&format!("{name}/")).into_response(),
+        None => unknown(&exporter),
     }
 }
 
@@ -143,10 +143,7 @@ async fn below(
     turns: AllTurns,
     mut request: Request,
 ) -> Response {
-    let member = match find(exporter, namespace, name) {
-        Ok(member) => member,
-        Err(problem) => return problem,
-    };
+    let Some(member) = find(exporter, namespace, name) else { return unknown(exporter) };
 
     let query = request.uri().query().map(|query| format!("?{query}")).unwrap_or_default();
     let Ok(path) = format!("/{rest}{query}").parse::<PathAndQuery>() else {
@@ -158,12 +155,15 @@ async fn below(
     answered.unwrap_or_else(|never| match never {})
 }
 
-fn find(exporter: &Exporter, namespace: &str, name: &str) -> Result<Arc<Exporter>, Response> {
-    let Some(fleet) = exporter.fleet() else {
-        return Err((StatusCode::NOT_FOUND, ONE).into_response());
+fn find(exporter: &Exporter, namespace: &str, name: &str) -> Option<Arc<Exporter>> {
+    exporter.fleet()?.get(&format!("{namespace}/{name}"))
+}
+
+/// The response if there is no operator of a name.
+fn unknown(exporter: &Exporter) -> Response {
+    let problem = match exporter.fleet() {
+        Some(_) => "loopwatch knows no operator of this name; see /api/v1/operators\n",
+        None => ONE,
     };
-    fleet.get(&format!("{namespace}/{name}")).ok_or_else(|| {
-        let problem = "loopwatch knows no operator of this name; see /api/v1/operators\n";
-        (StatusCode::NOT_FOUND, problem).into_response()
-    })
+    (StatusCode::NOT_FOUND, problem).into_response()
 }

@@ -65,7 +65,7 @@ struct Recent {
 /// A line, or something in its place.
 #[derive(Clone, Debug)]
 pub(super) enum Line {
-    Line(Bytes),
+    Text(Bytes),
     Oversized,
     /// The stream has ended or failed. Each follower continues from its own version.
     End,
@@ -192,11 +192,11 @@ async fn pump(mut stream: WatchStream, channel: Weak<Channel>, slot: Slot) {
     loop {
         let silent_at = stream.overdue(sends_bookmarks);
         let line = match stream.next(silent_at, BATCH_TIME).await {
-            Ok(StreamItem::Line(line)) => Line::Line(line),
+            Ok(StreamItem::Line(line)) => Line::Text(line),
             Ok(StreamItem::Oversized) => Line::Oversized,
             Ok(StreamItem::Silence | StreamItem::End) | Err(_) => Line::End,
         };
-        sends_bookmarks |= matches!(&line, Line::Line(line) if is_bookmark(line));
+        sends_bookmarks |= matches!(&line, Line::Text(line) if is_bookmark(line));
 
         let Some(channel) = channel.upgrade() else { return };
         if matches!(line, Line::End) {
@@ -218,7 +218,7 @@ impl Channel {
     fn pass_on(&self, line: Line) {
         let mut recent = lock(&self.recent);
         match &line {
-            Line::Line(line) => recent.push(line.clone()),
+            Line::Text(line) => recent.push(line.clone()),
             Line::Oversized => {}
             Line::End => recent.has_ended = true,
         }
@@ -262,7 +262,7 @@ impl Subscription {
     /// The next line that the follower does not know.
     pub(super) async fn next(&mut self) -> Line {
         if let Some(line) = self.backlog.pop_front() {
-            return Line::Line(line);
+            return Line::Text(line);
         }
 
         loop {
@@ -272,7 +272,7 @@ impl Subscription {
                 Err(_) => return Line::End,
             };
             match (&line, self.known) {
-                (Line::Line(text), Some(known)) => match version_of(text) {
+                (Line::Text(text), Some(known)) => match version_of(text) {
                     Some(version) if version <= known => {}
                     _ => {
                         self.known = None;

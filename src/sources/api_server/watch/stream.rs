@@ -172,7 +172,7 @@ impl Source {
         match self {
             Self::Own(own) => own.next().await,
             Self::Shared(shared) => Ok(match shared.next().await {
-                Line::Line(line) => StreamItem::Line(line),
+                Line::Text(line) => StreamItem::Line(line),
                 Line::Oversized => StreamItem::Oversized,
                 Line::End => StreamItem::End,
             }),
