@@ -55,6 +55,12 @@ enum Claim {
 }
 
 impl Found {
+    /// Whether a workload of this name has been found already.
+    fn names(&self, name: &OperatorName) -> bool {
+        let judged = self.operators.iter().chain(&self.unrestricted);
+        judged.map(|it| &it.name).chain(self.skipped.iter().map(|it| &it.name)).any(|it| it == name)
+    }
+
     pub(crate) fn skip(&mut self, name: OperatorName, why: NotJudged) {
         self.skipped.push(Skipped { name, why });
     }
@@ -119,6 +125,10 @@ impl Census {
         self.workloads().into_iter().for_each(|table| table.each(&mut see));
 
         for (name, account, workload) in candidates {
+            if found.names(&name) {
+                continue; // a Deployment and a StatefulSet may have the same name
+            }
+
             // An operator that only blocks the deletion of a kind does not own it if another one writes
             // its status.
             let own: Vec<_> = claimed[&account]
@@ -181,4 +191,160 @@ fn writes_all(rules: &Rules) -> bool {
     ["update", "patch"]
         .iter()
         .any(|verb| rules.allow(verb, "*", "*/status") || rules.allow(verb, "*", "*"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sources::api_server::Subject;
+    use crate::sources::census::workloads::ScrapedPod;
+
+    const GROUP: &str = "example.io";
+
+    const NAMESPACE: &str = "ops";
+
+    fn served(kinds: &[(&str, &str)]) -> ApiResources {
+        let kind = |(group, resource): &(&str, &str)| ApiKind {
+            group: (*group).to_owned(),
+            version: "v1".to_owned(),
+            kind: (*resource).to_owned(),
+            resource: (*resource).to_owned(),
+            watchable: true,
+            ..ApiKind::default()
+        };
+        kinds.iter().map(kind).collect()
+    }
+
+    /// A census of Deployments in one namespace, each with an account of its name and these permissions:
+    /// a group and a resource.
+    struct Cluster {
+        census: Census,
+        grants: Grants,
+    }
+
+    impl Cluster {
+        fn new() -> Self {
+            Self { census: Census::default(), grants: Grants::default() }
+        }
+
+        fn with(mut self, name: &str, may_write: &[(&str, &str)]) -> Self {
+            self.deploy(name, name, false);
+            for (group, resource) in may_write {
+                self.grant(name, group, resource);
+            }
+            self
+        }
+
+        fn deploy(&mut self, name: &str, account: &str, has_sidecar: bool) {
+            let workload = Workload {
+                account: account.to_owned(),
+                watched_namespaces: Vec::new(),
+                has_sidecar,
+            };
+            self.census.deployments.put((NAMESPACE.to_owned(), name.to_owned()), workload);
+        }
+
+        fn grant(&mut self, account: &str, group: &str, resource: &str) {
+            let subject = Subject::Account((NAMESPACE.to_owned(), account.to_owned()));
+            let rule = k8s_openapi::api::authorization::v1::ResourceRule {
+                verbs: vec!["update".to_owned()],
+                api_groups: Some(vec![group.to_owned()]),
+                resources: Some(vec![resource.to_owned()]),
+                resource_names: None,
+            };
+            self.grants.add(&subject, "", &[rule]);
+        }
+
+        fn find(&self) -> Found {
+            let kinds = [(GROUP, "widgets"), (GROUP, "gadgets"), ("apps", "deployments")];
+            self.census.find_operators(&self.grants, &served(&kinds))
+        }
+    }
+
+    fn names(found: &Found) -> Vec<&str> {
+        found.operators.iter().map(|it| it.name.name.as_str()).collect()
+    }
+
+    fn claimants<'a>(found: &'a Found, resource: &str) -> Vec<&'a str> {
+        let claims = found.claims.get(&(GROUP.to_owned(), resource.to_owned()));
+        claims.into_iter().flatten().filter_map(|it| it.split_once('/')).map(|it| it.1).collect()
+    }
+
+    #[test]
+    fn an_operator_may_write_the_status_of_a_custom_resource() {
+        let found = Cluster::new()
+            .with("op", &[(GROUP, "widgets/status")])
+            .with("wide", &[(GROUP, "*")])
+            .with("shop", &[])
+            .with("client", &[(GROUP, "widgets")])
+            .with("scaler", &[("apps", "deployments/status")])
+            .find();
+
+        assert_eq!(names(&found), ["op", "wide"]);
+        assert_eq!(claimants(&found, "widgets"), ["op", "wide"]);
+        assert_eq!(claimants(&found, "gadgets"), ["wide"]);
+        assert_eq!(found.skipped, []);
+    }
+
+    #[test]
+    fn finalizers_alone_are_a_claim_only_if_nobody_writes_the_status() {
+        let owner = Cluster::new().with("guard", &[(GROUP, "widgets/finalizers")]).find();
+        assert_eq!(claimants(&owner, "widgets"), ["guard"]);
+
+        let other = Cluster::new()
+            .with("guard", &[(GROUP, "widgets/finalizers")])
+            .with("op", &[(GROUP, "widgets/status")])
+            .find();
+        assert_eq!((names(&other), claimants(&other, "widgets")), (vec!["op"], vec!["op"]));
+    }
+
+    #[test]
+    fn who_may_write_everything_is_no_operator_without_signs() {
+        let mut found = Cluster::new().with("all", &[("*", "*")]).find();
+        assert_eq!(names(&found), Vec::<&str>::new());
+        assert_eq!(found.unrestricted.len(), 1);
+
+        let all = found.unrestricted.remove(0);
+        found.add(all, vec![(GROUP.to_owned(), "widgets".to_owned())]);
+        assert_eq!((names(&found), claimants(&found, "widgets")), (vec!["all"], vec!["all"]));
+    }
+
+    #[test]
+    fn an_operator_with_a_loopwatch_of_its_own_is_left_to_it() {
+        let mut cluster = Cluster::new().with("op", &[(GROUP, "widgets/status")]);
+        cluster.deploy("beside", "op", true);
+        cluster.deploy("injected", "op", false);
+        let pod = ScrapedPod { controller: "injected-5f".to_owned(), hash: "5f".to_owned() };
+        cluster.census.scraped_pods.put((NAMESPACE.to_owned(), "injected-5f-x".to_owned()), pod);
+
+        let found = cluster.find();
+        assert_eq!(names(&found), ["op"]);
+        let skipped: Vec<&str> = found.skipped.iter().map(|it| it.name.name.as_str()).collect();
+        assert_eq!(skipped, ["beside", "injected"]);
+        assert!(found.skipped.iter().all(|it| it.why == NotJudged::HasSidecar));
+    }
+
+    #[test]
+    fn an_operator_that_has_just_gone_keeps_its_kinds() {
+        let earlier = Cluster::new().with("op", &[(GROUP, "widgets/status")]).find();
+        let mut now = Cluster::new().find();
+        now.keep(&earlier.operators[0], &earlier);
+
+        assert_eq!((names(&now), claimants(&now, "widgets")), (vec!["op"], vec!["op"]));
+    }
+
+    /// A Deployment and a StatefulSet of one name would have one page.
+    #[test]
+    fn two_workloads_of_one_name_are_one_operator() {
+        let mut cluster = Cluster::new().with("op", &[(GROUP, "widgets/status")]);
+        cluster.deploy("op", "op", false);
+        let workload = Workload {
+            account: "op".to_owned(),
+            watched_namespaces: Vec::new(),
+            has_sidecar: false,
+        };
+        cluster.census.stateful_sets.put((NAMESPACE.to_owned(), "op".to_owned()), workload);
+
+        assert_eq!(names(&cluster.find()), ["op"]);
+    }
 }
