@@ -140,7 +140,7 @@ fn many_definitions() {
 }
 
 /// Calls a function for each number, on several threads.
-fn each(count: usize, call: impl Fn(usize) + Sync) {
+pub(crate) fn each(count: usize, call: impl Fn(usize) + Sync) {
     std::thread::scope(|scope| {
         for writer in 0..WRITERS {
             let call = &call;

@@ -3,7 +3,7 @@
 //! The cluster is one of its own: in that of the other tests, dozens of accounts may write the kinds of
 //! the zoo.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::bed::test;
 use crate::case::SLACK;
+use crate::cost;
 use loopwatch_testbed::accounts::{RBAC, reader_account};
 use loopwatch_testbed::controlplane::ControlPlane;
 use loopwatch_testbed::kube::{Kube, ZOO, documents};
@@ -22,7 +23,10 @@ use loopwatch_testbed::{binaries, cert_manager, http, kustomize, operator, repos
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
-    vec![test("fleet::two_operators", two_operators)]
+    vec![
+        test("fleet::two_operators", two_operators),
+        test("fleet::thirty_operators", thirty_operators).with_ignored_flag(true),
+    ]
 }
 
 /// The namespace of the zoo's operator, and of its objects.
@@ -34,6 +38,9 @@ const CERTIFICATES: &str = "cert-manager/cert-manager";
 
 /// The account of `deploy/cluster`.
 const ACCOUNT: (&str, &str) = ("loopwatch", "loopwatch");
+
+/// The same account as a user.
+const USER: &str = "system:serviceaccount:loopwatch:loopwatch";
 
 /// Two operators of different styles, and workloads that are none.
 fn two_operators() {
@@ -47,7 +54,8 @@ fn two_operators() {
     kube.zoo("Widget", TEAM, "one", json!({}));
 
     let began = Instant::now();
-    let kubeconfig = install(&plane);
+    let (_apiserver, url, log) = plane.apiserver_with_audit_log(USER);
+    let kubeconfig = install(&plane, &url);
     let settings = quick_but(json!({"deadline": "20s", "operator_down_after": "3s"}));
     let flags = ["--all-operators", "--scrape-interval=1s"];
     let fleet = Fleet(Sidecar::start(&plane, "fleet", &kubeconfig, &settings, &flags));
@@ -84,6 +92,7 @@ fn two_operators() {
     assert!(opened.iter().map(|(code, _)| code).eq(expected), "{opened:?}");
     fleet.expect_health(CERTIFICATES, "healthy").expect("the other operator is healthy");
     certificates.replica.assert_running();
+    expect_only_reads(&log);
 }
 
 /// Starts a cluster with the kinds of the zoo and of cert-manager.
@@ -122,7 +131,7 @@ fn others(kube: &Kube) {
 }
 
 /// Installs `deploy/cluster`, and lets it read the kinds of the zoo. Returns the kubeconfig of its account.
-fn install(plane: &ControlPlane) -> std::path::PathBuf {
+fn install(plane: &ControlPlane, url: &str) -> PathBuf {
     let manifests = kustomize::build(plane, &repository("deploy/cluster"));
     for object in documents(&manifests) {
         plane.kube.apply(&object);
@@ -134,7 +143,7 @@ fn install(plane: &ControlPlane) -> std::path::PathBuf {
         "rules": [{"apiGroups": [group], "resources": ["*"], "verbs": ["get", "list", "watch"]}]}));
 
     let (namespace, account) = ACCOUNT;
-    plane.kubeconfig_of("fleet.kubeconfig", &plane.url, namespace, account)
+    plane.kubeconfig_of("fleet.kubeconfig", url, namespace, account)
 }
 
 /// Expects that the overview says which workloads loopwatch does not judge, and why.
@@ -163,6 +172,132 @@ fn expect_exposition(fleet: &Fleet) {
     unique.sort_unstable();
     unique.dedup();
     assert_eq!(types.len(), unique.len(), "each family comes once");
+}
+
+/// Expects that loopwatch has sent nothing but reads, none of them of a Secret, and reviews of its own
+/// permissions.
+fn expect_only_reads(log: &Path) {
+    let all = audited(log);
+    assert!(all.len() > 50, "{}", all.len());
+    for request in all {
+        let (verb, resource) = (&request["verb"], &request["objectRef"]["resource"]);
+        let is_review =
+            verb == "create" && resource.as_str().is_some_and(|it| it.starts_with("selfsubject"));
+        let is_read = ["get", "list", "watch"].iter().any(|it| verb == it) && resource != "secrets";
+        assert!(is_review || is_read, "{request}");
+    }
+}
+
+/// The requests in an audit log.
+fn audited(log: &Path) -> Vec<Value> {
+    let text = std::fs::read_to_string(log).expect("the audit log");
+    text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
+}
+
+/// Three hundred kinds of thirty operators: what loopwatch costs. `OBJECTS=50000 cargo test --test live --
+/// --ignored fleet::thirty_operators` prints it.
+fn thirty_operators() {
+    const OPERATORS: usize = 30;
+    const KINDS: usize = 10;
+
+    let plane = cluster();
+    let objects: usize =
+        std::env::var("OBJECTS").ok().and_then(|it| it.parse().ok()).unwrap_or(3_000);
+    let group = |operator: usize| format!("operator-{operator:02}.example.io");
+    let kube = &plane.kube;
+    for operator in 0..OPERATORS {
+        define(kube, operator, &group(operator), KINDS);
+    }
+
+    let all = OPERATORS * KINDS;
+    cost::each(objects, |number| {
+        let (kind, name) = (number % all, format!("object-{number:06}"));
+        let (operator, kind) = (kind % OPERATORS, kind / OPERATORS);
+        let api = format!("{}/v1", group(operator));
+        let object = json!({"apiVersion": api, "kind": format!("Kind{kind}"),
+            "metadata": {"name": name, "namespace": "default"}, "spec": {"text": "x".repeat(200)}});
+        let path = format!("/apis/{api}/namespaces/default/kind{kind}s");
+        let made = kube.call("POST", &path, "application/json", Some(&object));
+        made.unwrap_or_else(|error| panic!("{error}"));
+    });
+
+    let (_apiserver, url, log) = plane.apiserver_with_audit_log(USER);
+    let kubeconfig = install(&plane, &url);
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole",
+        "metadata": {"name": "loopwatch-all", "labels": {"loopwatch/kinds": "true"}},
+        "rules": [{"apiGroups": (0..OPERATORS).map(group).collect::<Vec<_>>(), "resources": ["*"],
+            "verbs": ["get", "list", "watch"]}]}));
+
+    let settings = json!({"limits": {"objects": 1_000_000}});
+    let began = Instant::now();
+    let fleet =
+        Fleet(Sidecar::start(&plane, "fleet", &kubeconfig, &settings, &["--all-operators"]));
+    let known = fleet.0.expect(Duration::from_secs(180), "all operators are known", || {
+        http::get(fleet.0.port, "/readyz")?;
+        let known = fleet.get("/api/v1/operators")?;
+        let count = known["operators"].as_array().map_or(0, Vec::len);
+        if count == OPERATORS { Ok(known) } else { Err(format!("{count} operators")) }
+    });
+    eprintln!("fleet: ready after {:?}, {} requests", began.elapsed(), audited(&log).len());
+    let total: u64 = known["operators"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .flat_map(|it| it["states"].as_object().into_iter().flat_map(|all| all.values()))
+        .filter_map(Value::as_u64)
+        .sum();
+    eprintln!("fleet: {total} objects");
+
+    pause(Duration::from_secs(300));
+    let before = audited(&log).len();
+    pause(Duration::from_secs(300));
+    let all = audited(&log);
+    let idle: std::collections::BTreeMap<String, usize> =
+        all[before..].iter().fold(Default::default(), |mut counts, request| {
+            let name = format!("{} {}", request["verb"], request["objectRef"]["resource"]);
+            *counts.entry(name).or_default() += 1;
+            counts
+        });
+    eprintln!("fleet: {} requests in 5 idle minutes: {idle:?}", all.len() - before);
+
+    let sockets = fleet.0.process.sockets();
+    let [allocated, resident] = ["allocated", "resident"].map(|it| {
+        fleet.0.metric(&format!("loopwatch_allocator_{it}_bytes")).unwrap_or_default() / 1_048_576.0
+    });
+    eprintln!("fleet: {sockets} sockets; allocated {allocated:.1} MiB, resident {resident:.1} MiB");
+}
+
+/// Creates an operator that does not run, with its kinds.
+fn define(kube: &Kube, operator: usize, group: &str, kinds: usize) {
+    for kind in 0..kinds {
+        let (plural, name) = (format!("kind{kind}s"), format!("Kind{kind}"));
+        kube.apply(&json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+            "metadata": {"name": format!("{plural}.{group}")},
+            "spec": {"group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": name,
+                    "singular": name.to_lowercase(), "listKind": format!("{name}List")},
+                "versions": [{"name": "v1", "served": true, "storage": true,
+                    "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object",
+                        "x-kubernetes-preserve-unknown-fields": true}}}]}}));
+    }
+
+    let name = format!("operator-{operator:02}");
+    kube.namespace(&name);
+    kube.apply(&json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": name}, "spec": {"replicas": 0,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {"metadata": {"labels": {"app": name}}, "spec": {"serviceAccountName": name,
+                "containers": [{"name": "operator", "image": name}]}}}}));
+    kube.apply(
+        &json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name}, "rules": [
+        {"apiGroups": [group], "resources": ["*"], "verbs": ["*"]},
+        {"apiGroups": ["apps"], "resources": ["deployments"], "verbs": ["*"]},
+        {"apiGroups": [""], "resources": ["services", "configmaps"], "verbs": ["*"]}]}),
+    );
+    kube.apply(
+        &json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}]}),
+    );
 }
 
 /// loopwatch with all operators.

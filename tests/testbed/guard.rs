@@ -197,6 +197,14 @@ impl Process {
         let _ = kill_process(self.pid, signal);
     }
 
+    /// The number of its open sockets.
+    pub fn sockets(&self) -> usize {
+        let folder = format!("/proc/{}/fd", self.pid.as_raw_pid());
+        let open = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        let targets = open.filter_map(|entry| std::fs::read_link(entry.path()).ok());
+        targets.filter(|target| target.to_string_lossy().starts_with("socket:")).count()
+    }
+
     /// Pauses it with SIGSTOP: its connections stay open, and it does not answer.
     pub fn pause(&self) {
         self.signal(Signal::STOP);
