@@ -34,7 +34,7 @@ use crate::sources::api_server::{
     SecretAccess,
 };
 use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped};
-use crate::sources::feed::Feed;
+use crate::sources::feed::{Closed, Feed};
 
 /// Follows the operators of a cluster.
 #[derive(Clone)]
@@ -70,6 +70,8 @@ struct Running {
     found: Found,
     /// The objects without room in the census, as last reported.
     left_out: u64,
+    /// Whether the last look has failed.
+    has_failed: bool,
     stop: CancellationToken,
 }
 
@@ -122,6 +124,7 @@ impl Follower {
             gone: BTreeMap::new(),
             found: Found::default(),
             left_out: 0,
+            has_failed: false,
             stop: stop.child_token(),
             cluster: cluster.clone(),
         };
@@ -152,18 +155,26 @@ impl Running {
                 Some(_) = self.tasks.join_next() => self.forget_ended(),
             }
 
-            if look_at <= Instant::now() && self.census.is_complete() {
-                let looked = self.look().await;
-                let reported = match looked {
-                    Ok(()) => Ok(()),
-                    Err(failure) => feed.failed(Discovery::SOURCE, &failure).await,
-                };
-                if reported.is_err() {
-                    return;
-                }
+            if look_at > Instant::now() {
+                continue;
             }
-            if look_at <= Instant::now() {
-                look_at = Instant::now() + LOOK_EVERY;
+            if self.census.is_complete() && self.look_and_report(feed).await.is_err() {
+                return;
+            }
+            look_at = Instant::now() + LOOK_EVERY;
+        }
+    }
+
+    /// Looks at the census, and reports whether that works.
+    async fn look_and_report(&mut self, feed: &Feed) -> Result<(), Closed> {
+        match self.look().await {
+            Ok(()) if std::mem::take(&mut self.has_failed) && !self.census.is_failing() => {
+                feed.recovered(Discovery::SOURCE).await
+            }
+            Ok(()) => Ok(()),
+            Err(failure) => {
+                self.has_failed = true;
+                feed.failed(Discovery::SOURCE, &failure).await
             }
         }
     }

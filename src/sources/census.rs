@@ -23,6 +23,7 @@ use tokio::task::JoinSet;
 
 pub(crate) use self::operators::{Found, FoundOperator, NotJudged, Skipped};
 use self::roles::Roles;
+use crate::lock::lock;
 use self::table::{Record, Table, TableSink};
 use self::workloads::{ScrapedPod, Workload};
 use crate::sources::api_server::{
@@ -46,6 +47,8 @@ pub(crate) struct Census {
     changed: Arc<Notify>,
     /// The watches that fail now.
     failing: Arc<Mutex<BTreeSet<&'static str>>>,
+    /// Those that have neither listed everything nor failed yet.
+    unlisted: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 /// The running watches of a census.
@@ -101,12 +104,15 @@ impl Census {
         }
     }
 
-    /// Whether everything has been listed once.
+    /// Whether everything has been listed once, or cannot be: an account without the permission to list one
+    /// kind still finds the operators that the others show.
     pub(crate) fn is_complete(&self) -> bool {
-        self.shared.definitions.are_known()
-            && self.workloads().into_iter().all(Table::is_listed)
-            && self.scraped_pods.is_listed()
-            && self.roles.are_listed()
+        lock(&self.unlisted).is_empty()
+    }
+
+    /// Whether a watch fails now.
+    pub(crate) fn is_failing(&self) -> bool {
+        !lock(&self.failing).is_empty()
     }
 
     /// What the discoveries of all operators share.
@@ -141,7 +147,8 @@ impl Census {
     }
 
     fn sink<T: Record>(&self, resource: &'static str, table: &Table<T>) -> TableSink<T> {
-        TableSink::new(resource, table.clone(), self.changed.clone(), self.failing.clone())
+        lock(&self.unlisted).insert(resource);
+        TableSink::new(resource, table.clone(), self)
     }
 }
 

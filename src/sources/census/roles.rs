@@ -84,12 +84,6 @@ struct Metadata {
 }
 
 impl Roles {
-    /// Whether all of them have been listed once.
-    pub(super) fn are_listed(&self) -> bool {
-        [&self.cluster_roles, &self.roles].into_iter().all(Table::is_listed)
-            && [&self.cluster_bindings, &self.bindings].into_iter().all(Table::is_listed)
-    }
-
     /// How many of them had no room.
     pub(super) fn left_out(&self) -> u64 {
         let of_roles = self.cluster_roles.left_out() + self.roles.left_out();

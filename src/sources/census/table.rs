@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex};
 use loopwatch_model::observation::{Observation, SourceId};
 use tokio::sync::Notify;
 
+use super::Census;
 use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::{Discovery, WatchSink};
@@ -49,8 +50,9 @@ pub(super) struct TableSink<T> {
     /// Whether the list had to skip an object.
     is_incomplete: bool,
     changed: Arc<Notify>,
-    /// The watches of the census that fail now.
+    /// The watches of the census that fail now, and those that have not begun to work.
     failing: Arc<Mutex<BTreeSet<&'static str>>>,
+    unlisted: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
 /// Limit on the objects of one kind. Ten times as many as in the largest clusters of which we know.
@@ -70,11 +72,6 @@ impl<T> Default for Table<T> {
 }
 
 impl<T: Clone> Table<T> {
-    /// Whether the objects have been listed once.
-    pub(super) fn is_listed(&self) -> bool {
-        lock(&self.content).is_listed
-    }
-
     /// How many objects had no room.
     pub(super) fn left_out(&self) -> u64 {
         lock(&self.content).left_out
@@ -96,14 +93,10 @@ impl<T: Clone> Table<T> {
 }
 
 impl<T: Record> TableSink<T> {
-    pub(super) fn new(
-        resource: &'static str,
-        table: Table<T>,
-        changed: Arc<Notify>,
-        failing: Arc<Mutex<BTreeSet<&'static str>>>,
-    ) -> Self {
+    pub(super) fn new(resource: &'static str, table: Table<T>, census: &Census) -> Self {
+        let Census { changed, failing, unlisted, .. } = census.clone();
         let listed = BTreeSet::new();
-        Self { resource, table, listed, is_incomplete: false, changed, failing }
+        Self { resource, table, listed, is_incomplete: false, changed, failing, unlisted }
     }
 
     /// Keeps an object, or forgets it if it does not matter.
@@ -134,6 +127,9 @@ impl<T: Record> WatchSink for TableSink<T> {
 
     fn failed(&mut self) {
         lock(&self.failing).insert(self.resource);
+        if lock(&self.unlisted).remove(self.resource) {
+            self.changed.notify_one();
+        }
     }
 
     fn recovered(&mut self) -> Option<Observation> {
@@ -167,6 +163,7 @@ impl<T: Record> WatchSink for TableSink<T> {
             content.records.retain(|name, _| is_incomplete || listed.contains(name));
             content.is_listed = true;
         }
+        lock(&self.unlisted).remove(self.resource);
         self.changed.notify_one();
     }
 
