@@ -419,9 +419,9 @@ pub const NEEDS: &[Need] = &[
         verbs: &[Get],
         scope: Scope::Cluster,
         contents: Whole,
-        why: "to read the operator's own metrics, if it serves them only to accounts with this permission, as operators built with Kubebuilder do. The permission also covers the metrics of the API server, which loopwatch does not read ([docs/operator.md](../docs/operator.md#find-the-metrics)). `/metrics` of loopwatch leaves out these numbers unless `--export-protected-metrics` is set. Not for `base`: loopwatch sends no token to other Pods",
+        why: "to read the operator's own metrics, if it serves them only to accounts with this permission, as operators built with Kubebuilder do. The permission also covers the metrics of the API server, which loopwatch does not read ([docs/operator.md](../docs/operator.md#find-the-metrics)). `/metrics` of loopwatch leaves out these numbers unless `--export-protected-metrics` is set. Not for `base` and `cluster`: loopwatch sends no token to other Pods",
         without: "the source `metrics` fails with the missing rule",
-        granted_by: &[ReaderRights, Cluster],
+        granted_by: &[ReaderRights],
     },
     Need {
         feature: "all operators",

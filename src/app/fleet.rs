@@ -14,12 +14,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::checkpoint::Checkpoint;
+use loopwatch_model::observation::Cause;
 use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
-use tokio::task::JoinSet;
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{info, warn};
+use tracing::{debug, info, warn};
 
 use self::member::Member;
 use super::memory;
@@ -35,6 +36,7 @@ use crate::sources::api_server::{
 };
 use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped};
 use crate::sources::feed::{Closed, Feed};
+use crate::sources::supervisor::panic_message;
 
 /// Follows the operators of a cluster.
 #[derive(Clone)]
@@ -182,9 +184,8 @@ impl Running {
     /// Finds the operators of the cluster, and starts and stops models accordingly.
     async fn look(&mut self) -> Result<(), Failure> {
         let served = self.census.shared().api_resources(&self.cluster).await?;
-        let grants = self.census.grants();
-        let mut found = self.census.find_operators(&grants, &served);
-        self.scout(&mut found, &served).await?;
+        let (grants, mut found) = self.count(&served).await?;
+        self.scout(&mut found, &served).await;
         self.keep_those_that_are_gone(&mut found);
 
         self.claims.set(found.claims.clone());
@@ -203,14 +204,25 @@ impl Running {
         }
 
         self.stop_others(&found).await;
-        self.start_new(&found).await;
+        self.start_new(&mut found).await;
         self.publish(&found, &served);
         self.found = found;
         Ok(())
     }
 
+    /// Finds the operators, on another thread: thousands of roles and bindings take milliseconds.
+    async fn count(&self, served: &Arc<ApiResources>) -> Result<(Grants, Found), Failure> {
+        let (census, served) = (self.census.clone(), Arc::clone(served));
+        let counting = spawn_blocking(move || {
+            let grants = census.grants();
+            let found = census.find_operators(&grants, &served);
+            (grants, found)
+        });
+        counting.await.map_err(|panic| Failure::new(Cause::Other, panic_message(panic)))
+    }
+
     /// Looks which of the kinds that nobody claims show signs of workloads that may write all of them.
-    async fn scout(&mut self, found: &mut Found, served: &ApiResources) -> Result<(), Failure> {
+    async fn scout(&mut self, found: &mut Found, served: &ApiResources) {
         let candidates = std::mem::take(&mut found.unrestricted);
         let by_name = found.claims.clone();
         let unclaimed: Vec<&ApiKind> = unclaimed(&by_name, served).collect();
@@ -225,7 +237,10 @@ impl Running {
                 let cluster = self.cluster.observing(&operator.name, Vec::new());
                 let key = &self.follower.connection.options.discovery.hash_key;
                 let account = operator.account.1.as_str();
-                seen.kinds = seen.scout.look(&cluster, account, key, &unclaimed).await?;
+                match seen.scout.look(&cluster, account, key, &unclaimed).await {
+                    Ok(kinds) => seen.kinds = kinds,
+                    Err(error) => debug!(operator = %operator.name, %error, "cannot look for signs"),
+                }
                 seen.due = Instant::now() + SCOUT_EVERY;
             }
 
@@ -234,13 +249,12 @@ impl Running {
                 false => found.add(operator, seen.kinds.clone()),
             }
         }
-
-        Ok(())
     }
 
     /// Adds the operators that have just gone, with their claims.
     fn keep_those_that_are_gone(&mut self, found: &mut Found) {
         let now = Instant::now();
+        self.gone.retain(|name, _| self.found.operators.iter().any(|it| it.name == *name));
         for operator in &self.found.operators {
             let is_there = found.operators.iter().any(|it| it.name == operator.name)
                 || found.skipped.iter().any(|it| it.name == operator.name);
@@ -262,27 +276,39 @@ impl Running {
             !found.operators.iter().any(|it| it.name == **name && member.is_of(it))
         });
         let others: Vec<OperatorName> = others.map(|(name, _)| name.clone()).collect();
+        if others.is_empty() {
+            return;
+        }
+
         for name in others {
-            if let Some(member) = self.members.remove(&name) {
-                info!(operator = %name, "no longer watching this operator");
-                self.follower.fleet.remove(&name.to_string());
-                member.stop();
+            let Some(member) = self.members.remove(&name) else { continue };
+            info!(operator = %name, "no longer watching this operator");
+            self.follower.fleet.remove(&name.to_string());
+
+            // Its account may have changed: then the next model begins with what this one knows.
+            let checkpoint = member.stop().await;
+            if found.operators.iter().any(|it| it.name == name) {
+                lock(&self.follower.checkpoints).extend(checkpoint.map(|it| (name, it)));
             }
         }
+
+        self.share_limits().await;
     }
 
-    async fn start_new(&mut self, found: &Found) {
-        let new = found.operators.iter().filter(|it| !self.members.contains_key(&it.name));
-        let new: Vec<FoundOperator> = new.cloned().collect();
+    /// Starts models for new operators, as far as there is room.
+    async fn start_new(&mut self, found: &mut Found) {
+        let is_new = |it: &FoundOperator| !self.members.contains_key(&it.name);
+        let mut new: Vec<FoundOperator> =
+            found.operators.iter().filter(|it| is_new(it)).cloned().collect();
+        let room = MAX_OPERATORS.saturating_sub(self.members.len());
+        for operator in new.drain(room.min(new.len())..) {
+            found.skip(operator.name, NotJudged::TooMany);
+        }
         if new.is_empty() {
             return;
         }
 
         for operator in new {
-            if self.members.len() >= MAX_OPERATORS {
-                warn!(operator = %operator.name, limit = MAX_OPERATORS, "too many operators; this one is not watched");
-                continue;
-            }
             info!(operator = %operator.name, account = operator.account.1, "watching this operator");
             self.start(&operator);
         }
@@ -322,8 +348,9 @@ impl Running {
         let ended: Vec<OperatorName> = ended.map(|(name, _)| name.clone()).collect();
         for name in ended {
             warn!(operator = %name, "a bug in loopwatch stopped the model of this operator; starting it again");
-            self.members.remove(&name);
             self.follower.fleet.remove(&name.to_string());
+            let checkpoint = self.members.remove(&name).and_then(|member| member.checkpoint());
+            lock(&self.follower.checkpoints).extend(checkpoint.map(|it| (name, it)));
         }
     }
 

@@ -8,9 +8,10 @@ use loopwatch_model::model::Model;
 use loopwatch_model::observation::Observation;
 use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
+use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::Follower;
+use super::{Follower, STOP_WITHIN};
 use crate::app::rebuild::{self, Connection, Core, Watched};
 use crate::app::reload::Effective;
 use crate::app::senders::Senders;
@@ -29,6 +30,8 @@ pub(super) struct Member {
     exporter: Arc<Exporter>,
     feed: Feed,
     settings: Settings,
+    /// Its sources start again only with all others.
+    effective: watch::Sender<Effective>,
     stop: CancellationToken,
     ended: CancellationToken,
     /// Stops the task if this is dropped.
@@ -41,7 +44,7 @@ impl Member {
         follower: &Follower,
         operator: &FoundOperator,
         cluster: Cluster,
-        options: SourceOptions,
+        mut options: SourceOptions,
         settings: Settings,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
@@ -53,8 +56,8 @@ impl Member {
         let exporter = Arc::new(follower.exporter.for_operator(model.clone(), &name));
         let senders = Senders::start_for(&name, &flags, &model, &exporter);
 
-        // Its sources start again only with all others.
-        let (_, effective) = watch::channel(Effective::of_operator(&flags, settings.clone()));
+        let (sender, effective) = watch::channel(Effective::of_operator(&flags, settings.clone()));
+        options.discovery.known_permissions = Arc::new(lock(&model).remembered_permissions());
         let clock = cluster.clock().for_another_model();
         let connection = Connection::existing(cluster, options);
         let core = Core::new(
@@ -74,6 +77,7 @@ impl Member {
             exporter,
             feed: core.feed().clone(),
             settings,
+            effective: sender,
             stop: stop.clone(),
             ended: ended.clone(),
             _guard: stop.clone().drop_guard(),
@@ -108,15 +112,23 @@ impl Member {
         self.ended.is_cancelled()
     }
 
-    /// Stops the task, which still saves and sends what it has to.
-    pub(super) fn stop(self) {
+    /// Stops the task, which still saves and sends what it has to. Returns what the model knows.
+    pub(super) async fn stop(self) -> Option<Checkpoint> {
         self.stop.cancel();
+        let _ = timeout(STOP_WITHIN, self.ended.cancelled()).await;
+        self.checkpoint()
     }
 
     /// Tells the model other thresholds.
     pub(super) async fn change_settings(&mut self, settings: &Settings) {
         if self.settings != *settings {
             self.settings = settings.clone();
+
+            // A model that panics and is rebuilt begins with these.
+            self.effective.send_if_modified(|effective| {
+                effective.settings.clone_from(settings);
+                false
+            });
             let changed = Observation::SettingsChanged(Box::new(settings.clone()));
             let _ = self.feed.send(changed).await; // a model that has stopped needs none
         }

@@ -33,7 +33,7 @@ pub(crate) struct ExportOptions {
 /// Exports a model over HTTP.
 pub(crate) struct Exporter {
     pub(super) view: Arc<dyn View>,
-    options: Mutex<ExportOptions>,
+    options: Arc<Mutex<ExportOptions>>,
     pub(super) metrics: Arc<SelfMetrics>,
     /// How many series scrapes have left out because of the limit on per-object series.
     series_dropped: Arc<AtomicU64>,
@@ -79,7 +79,7 @@ impl Exporter {
         metrics: Arc<SelfMetrics>,
         options: ExportOptions,
     ) -> Self {
-        let options = Mutex::new(options);
+        let options = Arc::new(Mutex::new(options));
         Self {
             view,
             options,
@@ -99,6 +99,7 @@ impl Exporter {
         let input = Input { operator: Some(operator.to_owned()), ..Input::default() };
         Self {
             input: Mutex::new(input),
+            options: Arc::clone(&self.options),
             port: Arc::clone(&self.port),
             ..Self::with_view(model, Arc::clone(&self.metrics), self.options())
         }

@@ -22,7 +22,7 @@ pub(crate) struct OperatorSummary {
     pub(crate) worst: Option<Finding>,
     /// The objects of primary kinds in each state.
     pub(crate) states: [u64; ObjectState::ALL.len()],
-    /// The primary kinds.
+    /// The primary kinds, as `group/Kind`.
     pub(crate) kinds: Vec<String>,
     /// Those of them that another operator may own.
     pub(crate) suspected_kinds: Vec<String>,
@@ -57,7 +57,7 @@ impl OperatorSummary {
         let primary = snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary);
         let (suspected, kinds): (Vec<_>, Vec<_>) = primary.partition(|kind| kind.suspected);
         let names = |kinds: Vec<&loopwatch_model::snapshot::KindSummary>| {
-            kinds.into_iter().map(|kind| kind.kind.to_string()).collect()
+            kinds.into_iter().map(|kind| format!("{}/{}", kind.group, kind.kind)).collect()
         };
 
         Self {

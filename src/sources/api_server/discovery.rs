@@ -132,14 +132,9 @@ impl Discovery {
 
     /// Waits until the permissions of an operator, if it is one of many, have changed.
     pub(crate) async fn grants_changed(&self) {
-        let mut grants = match &self.options.observed {
-            Some(observed) => observed.grants.clone(),
-            None => return std::future::pending().await,
-        };
-
-        // Without a sender, nothing changes any more.
-        if grants.changed().await.is_err() {
-            std::future::pending::<()>().await;
+        match &self.options.observed {
+            Some(observed) => observed.grants_changed().await,
+            None => std::future::pending().await,
         }
     }
 
@@ -500,6 +495,9 @@ impl Discovery {
             std::mem::take(&mut selected.kinds)
                 .into_iter()
                 .partition(|candidate| candidate.role == Role::Primary);
+        if let Some(observed) = &self.options.observed {
+            primaries.retain(|candidate| observed.is_claimed(&name(&candidate.kind)));
+        }
         let kinds: Vec<&ApiKind> = primaries.iter().map(|candidate| &candidate.kind).collect();
 
         let account = self.options.observed.as_ref().map(|observed| observed.account.1.as_str());

@@ -32,6 +32,8 @@ pub(crate) enum NotJudged {
     HasSidecar,
     /// Its account may write everything, so nothing shows which kinds it owns.
     MayWriteAll,
+    /// There is no room for its model.
+    TooMany,
 }
 
 /// The result of a census.
@@ -89,6 +91,7 @@ impl NotJudged {
     /// The reason, for people.
     pub(crate) const fn in_words(self) -> &'static str {
         match self {
+            Self::TooMany => "loopwatch has no room for more operators; run another loopwatch beside this one",
             Self::HasSidecar => "a loopwatch in its Pods watches it",
             Self::MayWriteAll => {
                 "its account may write every kind, and none shows a sign of it; if it is an operator, run loopwatch beside it"

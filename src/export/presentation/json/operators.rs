@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
+use super::findings::SubjectView;
 use super::named_states;
 use super::version::VERSION;
 use crate::export::view::{OperatorSummary, Operators};
@@ -30,11 +31,18 @@ struct OperatorView<'a> {
     findings: FindingCounts,
     /// The most severe finding, if any is at least a warning.
     #[serde(skip_serializing_if = "Option::is_none")]
-    worst: Option<String>,
+    worst: Option<WorstView<'a>>,
     states: BTreeMap<&'static str, u64>,
     kinds: &'a [String],
     /// Kinds that another operator may own.
     suspected_kinds: &'a [String],
+}
+
+#[derive(Debug, Serialize)]
+struct WorstView<'a> {
+    code: &'static str,
+    subject: SubjectView<'a>,
+    summary: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -70,7 +78,11 @@ fn view(operator: &OperatorSummary) -> OperatorView<'_> {
         operator: &operator.name,
         health: operator.health.as_str(),
         findings: FindingCounts { critical, warning, info },
-        worst: operator.worst.as_ref().map(|finding| finding.summary()),
+        worst: operator.worst.as_ref().map(|finding| WorstView {
+            code: finding.code.name(),
+            subject: SubjectView::of(&finding.subject),
+            summary: finding.summary(),
+        }),
         states: named_states(operator.states),
         kinds: &operator.kinds,
         suspected_kinds: &operator.suspected_kinds,

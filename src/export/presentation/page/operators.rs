@@ -59,14 +59,20 @@ fn row(operator: &OperatorSummary) -> Markup {
             }
             td data-label="Objects" { (objects(operator)) }
             td data-label="Kinds" {
-                (kinds.join(", "))
+                (names(kinds))
                 @if !suspected_kinds.is_empty() {
                     @if !kinds.is_empty() { "; " }
-                    "perhaps " (suspected_kinds.join(", "))
+                    "perhaps " (names(suspected_kinds))
                 }
             }
         }
     }
+}
+
+/// The names of kinds, without their groups.
+fn names(kinds: &[String]) -> String {
+    let names = kinds.iter().map(|kind| kind.rsplit('/').next().unwrap_or(kind));
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// `2 critical, 1 warning`, or `none`.

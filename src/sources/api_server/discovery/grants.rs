@@ -86,6 +86,13 @@ impl Grants {
         Rules::new(all.flat_map(BTreeMap::values).flatten().cloned().collect(), false)
     }
 
+    /// Whether an account has the same permissions according to `other`.
+    pub(super) fn are_alike(&self, other: &Self, account: &Account) -> bool {
+        let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
+        self.by_account.get(account) == other.by_account.get(account)
+            && groups.into_iter().all(|it| self.by_group.get(&it) == other.by_group.get(&it))
+    }
+
     /// The namespaces with bindings of their own for the account.
     pub(crate) fn namespaces(&self, account: &Account) -> impl Iterator<Item = &str> {
         let granted = self.by_account.get(account).into_iter().flatten();

@@ -82,6 +82,19 @@ impl Observed {
         Reviews::known(everywhere, homes.collect())
     }
 
+    /// Waits until the permissions of the account differ from those of the last review.
+    pub(super) async fn grants_changed(&self) {
+        let (mut grants, reviewed) = (self.grants.clone(), self.grants.borrow().clone());
+        while grants.changed().await.is_ok() {
+            if !grants.borrow_and_update().are_alike(&reviewed, &self.account) {
+                return;
+            }
+        }
+
+        // Without a sender, nothing changes any more.
+        std::future::pending().await
+    }
+
     /// The permissions in other namespaces, from bindings there.
     pub(super) fn elsewhere(&self, homes: &[String]) -> Vec<(String, Rules)> {
         let grants = self.grants.borrow().clone();

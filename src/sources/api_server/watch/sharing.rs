@@ -5,7 +5,7 @@
 //! the task still has all lines since the version that it knows:
 //!
 //! ```text
-//!   API server ─lines─▶ pump ─┬─▶ watch A
+//!   API server ─lines─▶ relay ─┬─▶ watch A
 //!                  recent ◀───┼─▶ watch B, joined later: first the recent lines after its version
 //! ```
 //!
@@ -18,7 +18,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use serde::Deserialize;
 use tokio::sync::{Mutex as AsyncMutex, broadcast};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 
 use super::following::BATCH_TIME;
 use super::stream::{StreamItem, WatchStream};
@@ -85,6 +85,9 @@ pub(super) struct Subscription {
 /// Lines that a slow follower may be behind. Beyond it, it opens a stream of its own.
 const BEHIND: usize = 512;
 
+/// How long a watch waits for another one to open the stream.
+const JOINS_WITHIN: Duration = Duration::from_secs(5);
+
 /// How long after its end a new stream begins where the last one ended.
 const RESUMES_WITHIN: Duration = Duration::from_secs(15);
 
@@ -113,7 +116,10 @@ impl SharedStreams {
         F: Future<Output = Result<WatchStream, E>>,
     {
         let slot = self.slot(target);
-        let mut state = slot.lock().await;
+        let Ok(mut state) = timeout(JOINS_WITHIN, slot.lock()).await else {
+            // Another watch waits for the answer of the API server. One after another would wait too long.
+            return open(version.to_owned()).await;
+        };
         if let Some(joined) = state.join(version) {
             return Ok(joined);
         }
@@ -149,7 +155,7 @@ impl SlotState {
     /// The version at which the last stream has just ended, if that is before this one.
     fn resumes_before(&self, version: &str) -> Option<String> {
         let ((at, ended), version) = (self.ended?, version.parse::<u64>().ok()?);
-        (at.elapsed() < RESUMES_WITHIN && ended < version).then(|| ended.to_string())
+        (at.elapsed() < RESUMES_WITHIN && ended > 0 && ended < version).then(|| ended.to_string())
     }
 
     /// Shares a stream that begins after `from`, unless another one is open for the same request, or the
@@ -167,7 +173,7 @@ impl SlotState {
         self.channel = Arc::downgrade(&channel);
 
         let first = channel.subscribe(VecDeque::new(), Some(known).filter(|_| after < known));
-        tokio::spawn(pump(own, Arc::downgrade(&channel), Arc::clone(slot)));
+        tokio::spawn(relay(own, Arc::downgrade(&channel), Arc::clone(slot)));
         WatchStream::joined(first, opened, lasts)
     }
 }
@@ -187,7 +193,7 @@ fn is_open(slot: &Slot) -> bool {
 }
 
 /// Passes on the lines of a stream until it ends, or until nobody follows it any more.
-async fn pump(mut stream: WatchStream, channel: Weak<Channel>, slot: Slot) {
+async fn relay(mut stream: WatchStream, channel: Weak<Channel>, slot: Slot) {
     let mut sends_bookmarks = false;
     loop {
         let silent_at = stream.overdue(sends_bookmarks);
@@ -212,14 +218,16 @@ impl Channel {
     fn position(&self) -> u64 {
         let recent = lock(&self.recent);
         let versions = recent.lines.iter().rev().filter_map(|line| version_of(line));
-        versions.take(1).fold(recent.after, u64::max)
+        let after = Some(recent.after).filter(|after| *after < u64::MAX).unwrap_or_default();
+        versions.take(1).fold(after, u64::max)
     }
 
     fn pass_on(&self, line: Line) {
         let mut recent = lock(&self.recent);
         match &line {
             Line::Text(line) => recent.push(line.clone()),
-            Line::Oversized => {}
+            // Nobody knows its version, so nobody can tell whether the stream still has all lines.
+            Line::Oversized => recent.after = u64::MAX,
             Line::End => recent.has_ended = true,
         }
 
