@@ -24,8 +24,8 @@ use crate::sources::api_server::{Cluster, ConnectError};
 use crate::sources::decoding::HashKey;
 use crate::sources::feed::{Feed, Observations, ServerClock};
 use crate::sources::operator::ProfileStore;
-use crate::system::coarse_timers;
 use crate::system::own_pod::OwnPod;
+use crate::system::{coarse_timers, open_files};
 use crate::telemetry::SelfMetrics;
 
 mod fleet;
@@ -101,6 +101,7 @@ pub(crate) fn block_on(task: impl Future<Output = ()>) -> anyhow::Result<()> {
 /// Watches, judges and exports until a stop signal arrives, and returns for no other reason. With
 /// `reload`, follows changes of the configuration file.
 pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
+    open_files::raise_limit();
     let configuration = configuration.limited();
     let Flags { cluster, serve: serve_flags, web, state_dir, profiles, .. } =
         configuration.flags.clone();

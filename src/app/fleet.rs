@@ -8,21 +8,25 @@
 //! ```
 
 mod member; // one operator
+mod places; // which operators have a place
+mod settlement; // who owns which kind
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::checkpoint::Checkpoint;
-use loopwatch_model::observation::Cause;
+use loopwatch_model::observation::{Cause, LeftOut, Observation, PermissionsView};
 use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, info, warn};
+use tracing::{info, warn};
 
 use self::member::Member;
+use self::places::{Judged, choose};
+use self::settlement::{OwnedKinds, Settlement};
 use super::memory;
 use super::rebuild::{Connection, connected};
 use crate::config::Flags;
@@ -31,10 +35,9 @@ use crate::export::view::SkippedOperator;
 use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::{
-    ApiKind, ApiResources, Claims, Cluster, Discovery, Grants, Observed, OperatorName, Scout,
-    SecretAccess,
+    ApiKind, ApiResources, Cluster, Discovery, Grants, Observed, OperatorName, Owners, SecretAccess,
 };
-use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped};
+use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped, Wanted};
 use crate::sources::feed::{Closed, Feed};
 use crate::sources::supervisor::panic_message;
 
@@ -58,46 +61,31 @@ struct Running {
     follower: Follower,
     cluster: Cluster,
     census: Census,
-    claims: Claims,
-    grants: watch::Sender<Arc<Grants>>,
+    owners: Owners,
+    /// The permissions of all accounts at the last look.
+    grants: Arc<Grants>,
+    settlement: Settlement,
     /// The operators that loopwatch judges now.
     members: BTreeMap<OperatorName, Member>,
     /// Their tasks.
     tasks: JoinSet<()>,
-    /// For each workload that may write every kind, what has been seen of it.
-    scouts: BTreeMap<OperatorName, Scouted>,
+    /// The operators with a place, at the last look.
+    judged: Vec<Judged>,
     /// Since when an operator that loopwatch judges is no longer among those of the census.
     gone: BTreeMap<OperatorName, Instant>,
-    /// What the last census has found.
-    found: Found,
-    /// The objects without room in the census, as last reported.
-    left_out: u64,
+    /// The objects without room in the census, and the operators without a place, as last reported.
+    left_out: (u64, usize),
     /// Whether the last look has failed.
     has_failed: bool,
     stop: CancellationToken,
 }
 
-/// What has been seen of a workload that may write every kind.
-struct Scouted {
-    scout: Scout,
-    /// When to look again.
-    due: Instant,
-    /// The kinds that show its signs.
-    kinds: Vec<(String, String)>,
-}
-
-/// Limit on operators. Each has a model of about half a MiB.
-const MAX_OPERATORS: usize = 200;
-
 /// How long changes gather before the next look at the census: an installation makes dozens.
 const GATHER: Duration = Duration::from_secs(1);
 
-/// How long loopwatch goes on to judge an operator that the census no longer shows. Somebody may have
-/// deleted it by mistake, or may replace it.
+/// How long loopwatch goes on to judge an operator without objects that the census no longer shows.
+/// Somebody may replace it.
 const KEEP_FOR: Duration = Duration::from_secs(600);
-
-/// The time between two searches for signs of a workload that may write every kind.
-const SCOUT_EVERY: Duration = Duration::from_secs(300);
 
 /// The longest time between two looks at the census.
 const LOOK_EVERY: Duration = Duration::from_secs(60);
@@ -118,14 +106,14 @@ impl Follower {
         let mut running = Running {
             follower: self,
             census: Census::default(),
-            claims: Claims::default(),
-            grants: watch::Sender::new(Arc::default()),
+            owners: Owners::default(),
+            grants: Arc::default(),
+            settlement: Settlement::default(),
             members: BTreeMap::new(),
             tasks: JoinSet::new(),
-            scouts: BTreeMap::new(),
+            judged: Vec::new(),
             gone: BTreeMap::new(),
-            found: Found::default(),
-            left_out: 0,
+            left_out: (0, 0),
             has_failed: false,
             stop: stop.child_token(),
             cluster: cluster.clone(),
@@ -169,7 +157,7 @@ impl Running {
 
     /// Looks at the census, and reports whether that works.
     async fn look_and_report(&mut self, feed: &Feed) -> Result<(), Closed> {
-        match self.look().await {
+        match self.look(feed).await {
             Ok(()) if std::mem::take(&mut self.has_failed) && !self.census.is_failing() => {
                 feed.recovered(Discovery::SOURCE).await
             }
@@ -182,98 +170,88 @@ impl Running {
     }
 
     /// Finds the operators of the cluster, and starts and stops models accordingly.
-    async fn look(&mut self) -> Result<(), Failure> {
+    async fn look(&mut self, feed: &Feed) -> Result<(), Failure> {
         let served = self.census.shared().api_resources(&self.cluster).await?;
         let (grants, mut found) = self.count(&served).await?;
-        self.scout(&mut found, &served).await;
-        self.keep_those_that_are_gone(&mut found);
+        let key = self.follower.connection.options.discovery.hash_key;
+        let mut owned = self.settlement.settle(&found, &served, &self.cluster, &key).await;
 
-        self.claims.set(found.claims.clone());
-        if **self.grants.borrow() != grants {
+        let kept = self.keep_those_that_are_gone(&found, &mut owned, &served);
+        let (judged, without_place) = choose(&mut found, kept, &owned, &self.members);
+        self.owners.set(owned.clone());
+        if *self.grants != grants {
             self.census.shared().forget_own().await;
-            self.grants.send_replace(Arc::new(grants));
+            self.grants = Arc::new(grants);
         }
 
-        let left_out = self.census.left_out();
-        if left_out > self.left_out.saturating_mul(2) {
-            warn!(
-                left_out,
-                "the cluster has too many workloads, roles or bindings; some operators may be missing"
-            );
-            self.left_out = left_out;
-        }
-
-        self.stop_others(&found).await;
-        self.start_new(&mut found).await;
-        self.publish(&found, &served);
-        self.found = found;
+        self.stop_others(&judged).await;
+        self.start_new(&judged).await;
+        self.send_grants(&judged);
+        self.publish(&found, &owned, &served);
+        self.judged = judged;
+        self.report_left_out(without_place, feed).await;
         Ok(())
     }
 
     /// Finds the operators, on another thread: thousands of roles and bindings take milliseconds.
     async fn count(&self, served: &Arc<ApiResources>) -> Result<(Grants, Found), Failure> {
         let (census, served) = (self.census.clone(), Arc::clone(served));
+        let discovery = &self.follower.connection.options.discovery;
+        let wanted = Wanted {
+            namespaces: discovery.namespaces.clone(),
+            excluded: discovery.exclude_namespaces.clone(),
+        };
         let counting = spawn_blocking(move || {
             let grants = census.grants();
-            let found = census.find_operators(&grants, &served);
+            let found = census.find_operators(&grants, &served, &wanted);
             (grants, found)
         });
         counting.await.map_err(|panic| Failure::new(Cause::Other, panic_message(panic)))
     }
 
-    /// Looks which of the kinds that nobody claims show signs of workloads that may write all of them.
-    async fn scout(&mut self, found: &mut Found, served: &ApiResources) {
-        let candidates = std::mem::take(&mut found.unrestricted);
-        let by_name = found.claims.clone();
-        let unclaimed: Vec<&ApiKind> = unclaimed(&by_name, served).collect();
-        self.scouts.retain(|name, _| candidates.iter().any(|it| it.name == *name));
-        for operator in candidates {
-            let seen = self.scouts.entry(operator.name.clone()).or_insert_with(|| Scouted {
-                scout: Scout::default(),
-                due: Instant::now(),
-                kinds: Vec::new(),
+    /// Returns the operators that the census no longer shows, although nobody else owns their kinds: while
+    /// these have objects, somebody may have deleted the operator by mistake. Adds what they own.
+    fn keep_those_that_are_gone(
+        &mut self,
+        found: &Found,
+        owned: &mut OwnedKinds,
+        served: &ApiResources,
+    ) -> Vec<Judged> {
+        let is_found = |name: &OperatorName| {
+            let all = found.operators.iter().chain(&found.unrestricted).map(|it| &it.name);
+            all.chain(found.skipped.iter().map(|it| &it.name)).any(|it| it == name)
+        };
+        let gone = self.judged.iter().filter(|it| !is_found(&it.operator.name));
+        let gone: Vec<Judged> = gone.cloned().collect();
+        self.gone.retain(|name, _| gone.iter().any(|it| it.operator.name == *name));
+
+        let mut kept = Vec::new();
+        for operator in gone {
+            let name = &operator.operator.name;
+            let Some(member) = self.members.get(name) else { continue };
+            let left = operator.owned.iter().filter(|(kind, owner)| {
+                let others = owned.get(kind).map(Vec::as_slice).unwrap_or_default();
+                served.get(&kind.0, &kind.1).is_some()
+                    && !others.iter().any(|other| other.reach.overlaps(&owner.reach))
             });
-            if seen.due <= Instant::now() {
-                let cluster = self.cluster.observing(&operator.name, Vec::new());
-                let key = &self.follower.connection.options.discovery.hash_key;
-                let account = operator.account.1.as_str();
-                match seen.scout.look(&cluster, account, key, &unclaimed).await {
-                    Ok(kinds) => seen.kinds = kinds,
-                    Err(error) => debug!(operator = %operator.name, %error, "cannot look for signs"),
+            let left: Vec<_> = left.cloned().collect();
+
+            let since = *self.gone.entry(name.clone()).or_insert_with(Instant::now);
+            if !left.is_empty() && (since.elapsed() < KEEP_FOR || member.has_objects()) {
+                for (kind, owner) in &left {
+                    owned.entry(kind.clone()).or_default().push(owner.clone());
                 }
-                seen.due = Instant::now() + SCOUT_EVERY;
-            }
-
-            match seen.kinds.is_empty() {
-                true => found.skip(operator.name, NotJudged::MayWriteAll),
-                false => found.add(operator, seen.kinds.clone()),
+                kept.push(Judged { owned: left, is_gone: true, ..operator });
             }
         }
-    }
 
-    /// Adds the operators that have just gone, with their claims.
-    fn keep_those_that_are_gone(&mut self, found: &mut Found) {
-        let now = Instant::now();
-        self.gone.retain(|name, _| self.found.operators.iter().any(|it| it.name == *name));
-        for operator in &self.found.operators {
-            let is_there = found.operators.iter().any(|it| it.name == operator.name)
-                || found.skipped.iter().any(|it| it.name == operator.name);
-            if is_there || !self.members.contains_key(&operator.name) {
-                self.gone.remove(&operator.name);
-                continue;
-            }
-
-            let since = *self.gone.entry(operator.name.clone()).or_insert(now);
-            if now.duration_since(since) < KEEP_FOR {
-                found.keep(operator, &self.found);
-            }
-        }
+        kept
     }
 
     /// Stops the models of operators that loopwatch no longer judges, or whose account has changed.
-    async fn stop_others(&mut self, found: &Found) {
+    async fn stop_others(&mut self, judged: &[Judged]) {
         let others = self.members.iter().filter(|(name, member)| {
-            !found.operators.iter().any(|it| it.name == **name && member.is_of(it))
+            !judged.iter().any(|it| it.operator.name == **name && member.is_of(&it.operator))
         });
         let others: Vec<OperatorName> = others.map(|(name, _)| name.clone()).collect();
         if others.is_empty() {
@@ -286,8 +264,9 @@ impl Running {
             self.follower.fleet.remove(&name.to_string());
 
             // Its account may have changed: then the next model begins with what this one knows.
-            let checkpoint = member.stop().await;
-            if found.operators.iter().any(|it| it.name == name) {
+            let is_there = judged.iter().any(|it| it.operator.name == name);
+            let checkpoint = member.stop(!is_there).await;
+            if is_there {
                 lock(&self.follower.checkpoints).extend(checkpoint.map(|it| (name, it)));
             }
         }
@@ -295,15 +274,9 @@ impl Running {
         self.share_limits().await;
     }
 
-    /// Starts models for new operators, as far as there is room.
-    async fn start_new(&mut self, found: &mut Found) {
-        let is_new = |it: &FoundOperator| !self.members.contains_key(&it.name);
-        let mut new: Vec<FoundOperator> =
-            found.operators.iter().filter(|it| is_new(it)).cloned().collect();
-        let room = MAX_OPERATORS.saturating_sub(self.members.len());
-        for operator in new.drain(room.min(new.len())..) {
-            found.skip(operator.name, NotJudged::TooMany);
-        }
+    async fn start_new(&mut self, judged: &[Judged]) {
+        let new = judged.iter().filter(|it| !self.members.contains_key(&it.operator.name));
+        let new: Vec<FoundOperator> = new.map(|it| it.operator.clone()).collect();
         if new.is_empty() {
             return;
         }
@@ -316,12 +289,23 @@ impl Running {
         self.share_limits().await;
     }
 
+    /// Tells the models the permissions of all accounts. Those of operators that are gone stay as they
+    /// were: their roles are gone, too.
+    fn send_grants(&self, judged: &[Judged]) {
+        for operator in judged.iter().filter(|it| !it.is_gone) {
+            if let Some(member) = self.members.get(&operator.operator.name) {
+                member.change_grants(&self.grants);
+            }
+        }
+    }
+
     fn start(&mut self, operator: &FoundOperator) {
+        let grants = watch::Sender::new(Arc::clone(&self.grants));
         let observed = Observed {
             operator: operator.name.to_string(),
             account: operator.account.clone(),
-            grants: self.grants.subscribe(),
-            claims: self.claims.clone(),
+            grants: grants.subscribe(),
+            owners: self.owners.clone(),
             shared: Arc::clone(self.census.shared()),
         };
         let mut options = self.follower.connection.options.clone();
@@ -333,8 +317,14 @@ impl Running {
 
         let cluster = self.cluster.observing(&operator.name, operator.watched_namespaces.clone());
         let settings = self.shared_settings(self.members.len() + 1);
-        let (member, task) =
-            Member::start(&self.follower, operator, cluster, options, settings, &self.stop);
+        let (member, task) = Member::start(
+            &self.follower,
+            operator,
+            (cluster, options),
+            grants,
+            settings,
+            &self.stop,
+        );
         self.follower.fleet.add(&operator.name.to_string(), member.exporter());
         self.members.insert(operator.name.clone(), member);
 
@@ -368,13 +358,51 @@ impl Running {
     }
 
     /// Shows what loopwatch does not judge.
-    fn publish(&self, found: &Found, served: &ApiResources) {
+    fn publish(&self, found: &Found, owned: &OwnedKinds, served: &ApiResources) {
         let skipped = found.skipped.iter().map(|Skipped { name, why }| SkippedOperator {
             name: name.to_string(),
             why: why.in_words(),
         });
-        let unclaimed = unclaimed(&found.claims, served).map(|kind| kind.to_string()).collect();
+        let is_unclaimed = |kind: &&ApiKind| {
+            let name = (kind.group.clone(), kind.resource.clone());
+            kind.watchable && !kind.is_built_in() && !owned.contains_key(&name)
+        };
+        let unclaimed = served.kinds().filter(is_unclaimed).map(|kind| kind.to_string()).collect();
         self.follower.fleet.set_rest(skipped.collect(), unclaimed);
+    }
+
+    /// Reports what had no room: in the census, and among the operators.
+    async fn report_left_out(&mut self, without_place: usize, feed: &Feed) {
+        let left_out = (self.census.left_out(), without_place);
+        if left_out == self.left_out {
+            return;
+        }
+
+        self.left_out = left_out;
+        let (objects, operators) = left_out;
+        let all = [
+            (
+                objects,
+                "workloads, roles or bindings",
+                "the search for operators has no room for them",
+            ),
+            (operators as u64, "operators", NotJudged::TooMany.in_words()),
+        ];
+        let parts = all.into_iter().filter(|(count, ..)| *count > 0);
+        let parts = parts.map(|(count, what, why)| LeftOut {
+            what: format!("{count} {what}"),
+            why: why.to_owned(),
+        });
+        let left_out: Vec<LeftOut> = parts.collect();
+        if !left_out.is_empty() {
+            warn!(
+                objects,
+                operators, "some operators may be missing: there is no room for everything"
+            );
+        }
+
+        let view = PermissionsView { left_out, ..PermissionsView::default() };
+        let _ = feed.send(Observation::PermissionsReviewed(view)).await; // closed at the end
     }
 
     /// Stops all models, and waits for their checkpoints and for what they still have to send.
@@ -391,15 +419,4 @@ impl Running {
             checkpoints.extend(member.checkpoint().map(|checkpoint| (name.clone(), checkpoint)));
         }
     }
-}
-
-/// The custom resources that no operator claims.
-fn unclaimed<'a>(
-    claims: &'a BTreeMap<(String, String), BTreeSet<String>>,
-    served: &'a ApiResources,
-) -> impl Iterator<Item = &'a ApiKind> {
-    served.kinds().filter(|kind| {
-        let name = (kind.group.clone(), kind.resource.clone());
-        kind.watchable && !kind.is_built_in() && !claims.contains_key(&name)
-    })
 }

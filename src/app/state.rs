@@ -59,6 +59,24 @@ pub(super) fn restore(dir: &Path, model: &mut Model) {
     }
 }
 
+/// Removes the checkpoint of an operator that is gone, and its folder.
+pub(super) async fn remove(dir: PathBuf) {
+    let removed = spawn_blocking(move || {
+        let gone = match std::fs::remove_file(dir.join(FILE)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(error),
+            _ => std::fs::remove_dir(&dir),
+        };
+        if let Err(error) = gone.or_else(ignore_absence) {
+            warn!(dir = %dir.display(), %error, "cannot remove the checkpoint of an operator that is gone");
+        }
+    });
+    log_panic(removed.await);
+}
+
+fn ignore_absence(error: std::io::Error) -> std::io::Result<()> {
+    if error.kind() == std::io::ErrorKind::NotFound { Ok(()) } else { Err(error) }
+}
+
 /// Saves the checkpoint at intervals whenever it has changed, until `stop`, so that a killed
 /// process loses little.
 pub(super) async fn save_regularly(dir: PathBuf, model: SharedModel, stop: CancellationToken) {

@@ -17,9 +17,10 @@ pub(crate) use self::connection::{
     PodTemplate,
 };
 pub(crate) use self::discovery::{
-    Account, ChildSelection, Claims, DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions,
-    Grants, KindSelector, NOWHERE, Observed, Rules, Scout, SecretAccess, Selection, Shared,
-    Subject, fuzzing as permissions_fuzzing, is_allowed,
+    Account, ChildSelection, Contender, DEFAULT_MAX_WATCHES, Discovered, Discovery,
+    DiscoveryOptions, Granted, Grants, Kind, KindSelector, NOWHERE, Observed, Owner, Owners, Reach,
+    Rules, Scout, SecretAccess, Selection, Shared, Sign, Subject, fuzzing as permissions_fuzzing,
+    is_allowed,
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::fuzzing as sink_fuzzing;

@@ -21,11 +21,13 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-pub(crate) use self::operators::{Found, FoundOperator, NotJudged, Skipped};
+pub(crate) use self::operators::{
+    Claim, Found, FoundOperator, NotJudged, Skipped, Strength, Wanted,
+};
 use self::roles::Roles;
-use crate::lock::lock;
-use self::table::{Record, Table, TableSink};
+use self::table::{Name, Record, Table, TableSink};
 use self::workloads::{ScrapedPod, Workload};
+use crate::lock::lock;
 use crate::sources::api_server::{
     Cluster, Definitions, Grants, Shared, SharedDefinitionSink, SharedWatchState, SyncReporter,
     WatchSink, WatchTarget, Watcher, collection,
@@ -126,9 +128,14 @@ impl Census {
         of_workloads + self.scraped_pods.left_out() + self.roles.left_out()
     }
 
-    /// The permissions of all accounts.
+    /// The permissions of the accounts of all workloads.
     pub(crate) fn grants(&self) -> Grants {
-        self.roles.grants()
+        let mut accounts = BTreeSet::new();
+        let mut see = |(namespace, _): &Name, workload: &Workload| {
+            accounts.insert((namespace.clone(), workload.account.clone()));
+        };
+        self.workloads().into_iter().for_each(|table| table.each(&mut see));
+        self.roles.grants(accounts)
     }
 
     fn workloads(&self) -> [&Table<Workload>; 3] {

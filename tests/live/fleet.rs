@@ -194,25 +194,29 @@ fn audited(log: &Path) -> Vec<Value> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
+/// Reads a number from the environment.
+fn number(name: &str, default: usize) -> usize {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
+
 /// Three hundred kinds of thirty operators: what loopwatch costs. `OBJECTS=50000 cargo test --test live --
-/// --ignored fleet::thirty_operators` prints it.
+/// --ignored fleet::thirty_operators` prints it; `OPERATORS` and `MINUTES` make it shorter.
 fn thirty_operators() {
-    const OPERATORS: usize = 30;
     const KINDS: usize = 10;
 
     let plane = cluster();
-    let objects: usize =
-        std::env::var("OBJECTS").ok().and_then(|it| it.parse().ok()).unwrap_or(3_000);
+    let (operators, objects) = (number("OPERATORS", 30), number("OBJECTS", 3_000));
+    let idle = Duration::from_secs(60 * number("MINUTES", 5) as u64);
     let group = |operator: usize| format!("operator-{operator:02}.example.io");
     let kube = &plane.kube;
-    for operator in 0..OPERATORS {
+    for operator in 0..operators {
         define(kube, operator, &group(operator), KINDS);
     }
 
-    let all = OPERATORS * KINDS;
+    let all = operators * KINDS;
     cost::each(objects, |number| {
         let (kind, name) = (number % all, format!("object-{number:06}"));
-        let (operator, kind) = (kind % OPERATORS, kind / OPERATORS);
+        let (operator, kind) = (kind % operators, kind / operators);
         let api = format!("{}/v1", group(operator));
         let object = json!({"apiVersion": api, "kind": format!("Kind{kind}"),
             "metadata": {"name": name, "namespace": "default"}, "spec": {"text": "x".repeat(200)}});
@@ -225,7 +229,7 @@ fn thirty_operators() {
     let kubeconfig = install(&plane, &url);
     kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole",
         "metadata": {"name": "loopwatch-all", "labels": {"loopwatch/kinds": "true"}},
-        "rules": [{"apiGroups": (0..OPERATORS).map(group).collect::<Vec<_>>(), "resources": ["*"],
+        "rules": [{"apiGroups": (0..operators).map(group).collect::<Vec<_>>(), "resources": ["*"],
             "verbs": ["get", "list", "watch"]}]}));
 
     let settings = json!({"limits": {"objects": 1_000_000}});
@@ -236,7 +240,7 @@ fn thirty_operators() {
         http::get(fleet.0.port, "/readyz")?;
         let known = fleet.get("/api/v1/operators")?;
         let count = known["operators"].as_array().map_or(0, Vec::len);
-        if count == OPERATORS { Ok(known) } else { Err(format!("{count} operators")) }
+        if count == operators { Ok(known) } else { Err(format!("{count} operators")) }
     });
     eprintln!("fleet: ready after {:?}, {} requests", began.elapsed(), audited(&log).len());
     let total: u64 = known["operators"]
@@ -248,17 +252,17 @@ fn thirty_operators() {
         .sum();
     eprintln!("fleet: {total} objects");
 
-    pause(Duration::from_secs(300));
+    pause(idle);
     let before = audited(&log).len();
-    pause(Duration::from_secs(300));
+    pause(idle);
     let all = audited(&log);
-    let idle: std::collections::BTreeMap<String, usize> =
+    let counts: std::collections::BTreeMap<String, usize> =
         all[before..].iter().fold(Default::default(), |mut counts, request| {
             let name = format!("{} {}", request["verb"], request["objectRef"]["resource"]);
             *counts.entry(name).or_default() += 1;
             counts
         });
-    eprintln!("fleet: {} requests in 5 idle minutes: {idle:?}", all.len() - before);
+    eprintln!("fleet: {} requests in {idle:?}: {counts:?}", all.len() - before);
 
     let sockets = fleet.0.process.sockets();
     let [allocated, resident] = ["allocated", "resident"].map(|it| {

@@ -1,11 +1,12 @@
 //! One of many operators: its model, its exporter and its sources.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::Observation;
+use loopwatch_model::observation::{Observation, Role};
 use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
 use tokio::time::timeout;
@@ -18,7 +19,7 @@ use crate::app::senders::Senders;
 use crate::app::{SharedModel, state};
 use crate::export::server::Exporter;
 use crate::lock::lock;
-use crate::sources::api_server::Cluster;
+use crate::sources::api_server::{Cluster, Grants};
 use crate::sources::census::FoundOperator;
 use crate::sources::feed::{Clock as _, Feed, SystemClock};
 use crate::sources::supervisor::SourceOptions;
@@ -29,9 +30,11 @@ pub(super) struct Member {
     model: SharedModel,
     exporter: Arc<Exporter>,
     feed: Feed,
+    grants: watch::Sender<Arc<Grants>>,
     settings: Settings,
     /// Its sources start again only with all others.
     effective: watch::Sender<Effective>,
+    state_dir: Option<PathBuf>,
     stop: CancellationToken,
     ended: CancellationToken,
     /// Stops the task if this is dropped.
@@ -43,8 +46,8 @@ impl Member {
     pub(super) fn start(
         follower: &Follower,
         operator: &FoundOperator,
-        cluster: Cluster,
-        mut options: SourceOptions,
+        (cluster, mut options): (Cluster, SourceOptions),
+        grants: watch::Sender<Arc<Grants>>,
         settings: Settings,
         stop: &CancellationToken,
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
@@ -76,8 +79,10 @@ impl Member {
             model: model.clone(),
             exporter,
             feed: core.feed().clone(),
+            grants,
             settings,
             effective: sender,
+            state_dir: flags.state_dir.clone(),
             stop: stop.clone(),
             ended: ended.clone(),
             _guard: stop.clone().drop_guard(),
@@ -112,11 +117,33 @@ impl Member {
         self.ended.is_cancelled()
     }
 
-    /// Stops the task, which still saves and sends what it has to. Returns what the model knows.
-    pub(super) async fn stop(self) -> Option<Checkpoint> {
+    /// Stops the task, which still saves and sends what it has to. Returns what the model knows. With
+    /// `for_good`, removes its state from the disk.
+    pub(super) async fn stop(self, for_good: bool) -> Option<Checkpoint> {
         self.stop.cancel();
         let _ = timeout(STOP_WITHIN, self.ended.cancelled()).await;
+        if let Some(dir) = self.state_dir.clone().filter(|_| for_good) {
+            state::remove(dir).await;
+        }
         self.checkpoint()
+    }
+
+    /// Whether objects of its kinds exist.
+    pub(super) fn has_objects(&self) -> bool {
+        let snapshot = catch_unwind(AssertUnwindSafe(|| lock(&self.model).snapshot()));
+        snapshot.is_ok_and(|snapshot| {
+            let primary = snapshot.kinds.iter().filter(|kind| kind.role == Role::Primary);
+            primary.flat_map(|kind| kind.states()).any(|count| count > 0)
+        })
+    }
+
+    /// Tells the sources the permissions of all accounts.
+    pub(super) fn change_grants(&self, grants: &Arc<Grants>) {
+        self.grants.send_if_modified(|known| {
+            let is_changed = !Arc::ptr_eq(known, grants);
+            *known = Arc::clone(grants);
+            is_changed
+        });
     }
 
     /// Tells the model other thresholds.

@@ -11,6 +11,7 @@ use axum::response::{Html, IntoResponse, Redirect, Response};
 use axum::{Extension, Json};
 use tower::ServiceExt as _;
 
+use super::client::Client;
 use super::exporter::Exporter;
 use super::routes::{AllTurns, routes};
 use crate::export::presentation::{json, page};
@@ -62,11 +63,13 @@ impl Fleet {
             return vec!["the operators of the cluster".to_owned()];
         }
 
-        let of = |(operator, exporter): (String, Arc<Exporter>)| {
-            let pending = exporter.view.pending();
-            (!pending.is_empty()).then(|| format!("{operator} ({})", pending.join(", ")))
-        };
-        self.all().into_iter().filter_map(of).collect()
+        // Everybody may ask, so this names no operator.
+        let all = self.all();
+        let waiting = all.iter().filter(|(_, exporter)| !exporter.view.pending().is_empty());
+        match waiting.count() {
+            0 => Vec::new(),
+            waiting => vec![format!("the first lists of {waiting} of {} operators", all.len())],
+        }
     }
 
     /// All operators, in a few numbers.
@@ -150,6 +153,12 @@ async fn below(
         return StatusCode::BAD_REQUEST.into_response();
     };
     *request.uri_mut() = Uri::from(path);
+
+    // The router left the parameters of its own path, which handlers would take for those of theirs.
+    let client = request.extensions_mut().remove::<Client>();
+    request.extensions_mut().clear();
+    client.map(|client| request.extensions_mut().insert(client));
+    request.extensions_mut().insert(turns.clone());
 
     let answered = routes(member.clone(), &turns).with_state(member).oneshot(request).await;
     answered.unwrap_or_else(|never| match never {})

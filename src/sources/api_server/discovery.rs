@@ -30,15 +30,15 @@ mod withdrawn;
 
 use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
-pub(crate) use self::grants::{Account, Grants, Subject};
-pub(crate) use self::observed::{Claims, Observed, Shared};
+pub(crate) use self::grants::{Account, Granted, Grants, Subject};
+pub(crate) use self::observed::{Kind, Observed, Owner, Owners, Reach, Shared};
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
 };
 pub(crate) use self::permissions::{Rules, fuzzing, is_allowed};
 pub(crate) use self::reviews::NOWHERE;
 use self::reviews::{Question, Reviews};
-pub(crate) use self::scout::Scout;
+pub(crate) use self::scout::{Contender, Scout, Sign};
 use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::serving::Serving;
 use self::withdrawn::Withdrawn;
@@ -206,11 +206,11 @@ impl Discovery {
             });
         }
 
-        if selected.by_wildcard {
+        if selected.by_wildcard && self.options.observed.is_none() {
             left_out.extend(self.limit_to_served(&mut selected).await?);
         }
 
-        self.settle_claims(&mut selected).await?;
+        self.keep_owned(&mut selected);
 
         let unmentioned = self.unmentioned(&rules, &selected);
         let all: Vec<KindCandidate> = selected.kinds.iter().cloned().chain(unmentioned).collect();
@@ -310,38 +310,17 @@ impl Discovery {
         Ok(())
     }
 
-    /// Drops the kinds that belong to other operators, and marks those that several claim as suspected. The
-    /// field managers of its objects show which of them serves a kind.
-    async fn settle_claims(&mut self, selected: &mut SelectedKinds) -> Result<(), Failure> {
-        let Some(observed) = self.options.observed.clone() else { return Ok(()) };
-        let is_primary = |candidate: &KindCandidate| candidate.role == Role::Primary;
-        selected.kinds.retain(|it| !is_primary(it) || observed.is_claimed(&name(&it.kind)));
-
-        let is_contested =
-            |it: &&KindCandidate| is_primary(it) && observed.is_contested(&name(&it.kind));
-        let contested: Vec<ApiKind> =
-            selected.kinds.iter().filter(is_contested).map(|it| it.kind.clone()).collect();
-        if contested.is_empty() {
-            return Ok(());
-        }
-
-        let kinds: Vec<&ApiKind> = contested.iter().collect();
-        self.serving
-            .review(&self.cluster, Some(&observed.account.1), &self.options.hash_key, &kinds)
-            .await?;
-        let serving = &self.serving;
-        observed.serves(contested.iter().filter(|kind| serving.serves(kind)).map(name));
-
+    /// Keeps only the primary kinds that the operator owns, if it is one of many.
+    fn keep_owned(&self, selected: &mut SelectedKinds) {
+        let Some(observed) = &self.options.observed else { return };
         selected.kinds.retain_mut(|candidate| {
-            let kind = &candidate.kind;
-            let is_open = contested.contains(kind) && !serving.serves(kind);
-            candidate.suspected |= is_open;
-            !(is_open
-                && is_primary(candidate)
-                && observed.is_served_by_another(&name(&candidate.kind)))
+            if candidate.role != Role::Primary {
+                return true;
+            }
+            let owned = observed.owned(&name(&candidate.kind));
+            candidate.suspected = owned.as_ref().is_some_and(|(_, is_certain)| !is_certain);
+            owned.is_some()
         });
-
-        Ok(())
     }
 
     /// Marks the kinds that loopwatch's own account may not see, although the operator's may.
@@ -495,13 +474,9 @@ impl Discovery {
             std::mem::take(&mut selected.kinds)
                 .into_iter()
                 .partition(|candidate| candidate.role == Role::Primary);
-        if let Some(observed) = &self.options.observed {
-            primaries.retain(|candidate| observed.is_claimed(&name(&candidate.kind)));
-        }
         let kinds: Vec<&ApiKind> = primaries.iter().map(|candidate| &candidate.kind).collect();
 
-        let account = self.options.observed.as_ref().map(|observed| observed.account.1.as_str());
-        self.serving.review(&self.cluster, account, &self.options.hash_key, &kinds).await?;
+        self.serving.review(&self.cluster, &self.options.hash_key, &kinds).await?;
         for candidate in &mut primaries {
             candidate.suspected = !self.serving.serves(&candidate.kind);
         }

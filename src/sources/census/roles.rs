@@ -1,16 +1,19 @@
 //! Roles and bindings, as far as they concern service accounts.
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use k8s_openapi::api::authorization::v1::ResourceRule;
 use serde::Deserialize;
 
-use super::table::{Name, Read, Record, Table};
+use super::table::{Name, Read, Record, TEXT, Table};
 use crate::net::Failure;
-use crate::sources::api_server::{Grants, Subject};
+use crate::sources::api_server::{Account, Granted, Grants, Subject};
 use crate::sources::decoding::or_default;
 
-/// The rules of a role about kinds.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct RoleRules(Vec<ResourceRule>);
+/// The rules of a role about kinds, sorted.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RoleRules(Arc<[ResourceRule]>);
 
 /// A binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,6 +23,14 @@ pub(super) struct Binding {
     role: String,
     subjects: Vec<Subject>,
 }
+
+/// Limit on the rules of a role, and on the subjects of a binding. Somebody who may create them must not
+/// fill the memory. The largest roles of operators have a tenth.
+const MAX_RULES: usize = 1_000;
+const MAX_SUBJECTS: usize = 2_000;
+
+/// The ClusterRoles of Kubernetes for people. Operators ship roles that become a part of them.
+const FOR_PEOPLE: [&str; 2] = ["admin", "edit"];
 
 /// The roles and bindings of the cluster.
 #[derive(Clone, Debug, Default)]
@@ -38,7 +49,7 @@ struct RoleDocument {
     rules: Vec<RuleDocument>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Default, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
 #[serde(default, rename_all = "camelCase")]
 struct RuleDocument {
     #[serde(deserialize_with = "or_default")]
@@ -90,9 +101,9 @@ impl Roles {
         of_roles + self.cluster_bindings.left_out() + self.bindings.left_out()
     }
 
-    /// The permissions of all accounts.
-    pub(super) fn grants(&self) -> Grants {
-        let mut grants = Grants::default();
+    /// The permissions of these accounts.
+    pub(super) fn grants(&self, accounts: BTreeSet<Account>) -> Grants {
+        let mut grants = Grants::of_accounts(accounts);
         let mut bind = |(namespace, _): &Name, binding: &Binding| {
             let Binding { to_cluster_role, role, subjects } = binding;
             let rules = match to_cluster_role {
@@ -102,7 +113,9 @@ impl Roles {
 
             // A binding may name a role that does not exist.
             if let Some(RoleRules(rules)) = rules {
-                subjects.iter().for_each(|subject| grants.add(subject, namespace, &rules));
+                let is_for_people = *to_cluster_role && FOR_PEOPLE.contains(&role.as_str());
+                let granted = Granted { rules, is_for_people };
+                subjects.iter().for_each(|subject| grants.add(subject, namespace, &granted));
             }
         };
 
@@ -119,6 +132,9 @@ impl Record for RoleRules {
 
         // A rule about paths has no resources, and one for single objects grants nothing for a kind.
         rules.retain(|rule| !rule.resources.is_empty() && rule.resource_names.is_empty());
+        rules.sort();
+        rules.dedup();
+        rules.truncate(MAX_RULES);
         let rules = rules.into_iter().map(|rule| ResourceRule {
             verbs: rule.verbs,
             api_groups: Some(rule.api_groups),
@@ -127,6 +143,15 @@ impl Record for RoleRules {
         });
 
         Ok(metadata.read(Some(Self(rules.collect()))))
+    }
+
+    fn weight(&self) -> usize {
+        let of = |list: &[String]| list.iter().map(|text| text.len() + TEXT).sum::<usize>();
+        let of_rule = |rule: &ResourceRule| {
+            let lists = [rule.api_groups.as_deref(), rule.resources.as_deref()];
+            of(&rule.verbs) + lists.into_iter().flatten().map(of).sum::<usize>() + 4 * TEXT
+        };
+        self.0.iter().map(of_rule).sum()
     }
 }
 
@@ -138,7 +163,7 @@ impl Record for Binding {
             subjects.into_iter().filter_map(|SubjectDocument { kind, namespace, name }| {
                 Subject::new(&kind, namespace, name)
             });
-        let subjects: Vec<Subject> = subjects.collect();
+        let subjects: Vec<Subject> = subjects.take(MAX_SUBJECTS).collect();
         let record = (!subjects.is_empty()).then(|| Self {
             to_cluster_role: role_ref.kind == "ClusterRole",
             role: role_ref.name,
@@ -146,6 +171,14 @@ impl Record for Binding {
         });
 
         Ok(metadata.read(record))
+    }
+
+    fn weight(&self) -> usize {
+        let of = |subject: &Subject| match subject {
+            Subject::Account((namespace, name)) => namespace.len() + name.len() + 3 * TEXT,
+            Subject::Group(name) => name.len() + 3 * TEXT,
+        };
+        self.role.len() + self.subjects.iter().map(of).sum::<usize>()
     }
 }
 
@@ -196,11 +229,21 @@ mod tests {
             "subjects":[{"kind":"ServiceAccount","namespace":"ops","name":"op"}]}"#,
         );
 
-        let (grants, account) = (all.grants(), ("ops".to_owned(), "op".to_owned()));
+        let account = ("ops".to_owned(), "op".to_owned());
+        let grants = all.grants([account.clone()].into());
         assert!(grants.rules(&account, "").allow("update", "a.io", "ws/status"));
         assert!(!grants.rules(&account, "").allow("list", "a.io", "ws"));
         assert!(grants.rules(&account, "team").allow("list", "a.io", "ws"));
         assert!(!grants.rules(&account, "team").allow("get", "a.io", "ws"), "of one object only");
+    }
+
+    #[test]
+    fn repeated_rules_take_no_memory() {
+        let rule = r#"{"verbs":["get"],"apiGroups":["a.io"],"resources":["ws"]}"#;
+        let rules = vec![rule; 5_000].join(",");
+        let json = format!(r#"{{"metadata":{{"name":"r"}},"rules":[{rules}]}}"#);
+        let read = RoleRules::read(json.as_bytes()).expect("a role");
+        assert_eq!(read.record.map(|RoleRules(rules)| rules.len()), Some(1));
     }
 
     #[test]

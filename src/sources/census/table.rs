@@ -18,6 +18,8 @@ pub(super) type Name = (String, String);
 pub(super) trait Record: Clone + PartialEq + Send + Sync + 'static {
     /// Reads an object.
     fn read(object: &[u8]) -> Result<Read<Self>, Failure>;
+    /// Approximately the bytes that it takes.
+    fn weight(&self) -> usize;
 }
 
 /// An object that has been read.
@@ -37,6 +39,8 @@ pub(super) struct Table<T> {
 #[derive(Debug)]
 struct Content<T> {
     records: BTreeMap<Name, T>,
+    /// The weight of all records.
+    weight: usize,
     is_listed: bool,
     left_out: u64,
 }
@@ -55,8 +59,14 @@ pub(super) struct TableSink<T> {
     unlisted: Arc<Mutex<BTreeSet<&'static str>>>,
 }
 
-/// Limit on the objects of one kind. Ten times as many as in the largest clusters of which we know.
-const MAX_RECORDS: usize = 50_000;
+/// Limit on the weight of the objects of one kind: enough for 50,000 small ones. Anybody may create them.
+const MAX_WEIGHT: usize = 12 << 20;
+
+/// What a text takes besides its characters.
+pub(super) const TEXT: usize = 24;
+
+/// What a record takes besides its content.
+const RECORD: usize = 120;
 
 impl<T> Clone for Table<T> {
     fn clone(&self) -> Self {
@@ -66,7 +76,8 @@ impl<T> Clone for Table<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        let content = Content { records: BTreeMap::new(), is_listed: false, left_out: 0 };
+        let content =
+            Content { records: BTreeMap::new(), weight: 0, is_listed: false, left_out: 0 };
         Self { content: Arc::new(Mutex::new(content)) }
     }
 }
@@ -102,17 +113,19 @@ impl<T: Record> TableSink<T> {
     /// Keeps an object, or forgets it if it does not matter.
     fn keep(&self, name: Name, record: Option<T>) {
         let mut content = lock(&self.table.content);
-        let has_room = content.records.len() < MAX_RECORDS || content.records.contains_key(&name);
-        let is_changed = match record {
-            Some(record) if has_room => {
-                content.records.insert(name, record.clone()).as_ref() != Some(&record)
-            }
-            Some(_) => {
+        let before = content.records.remove(&name);
+        content.weight -= before.as_ref().map_or(0, |before| weight(&name, before));
+
+        let is_changed = before != record;
+        if let Some(record) = record {
+            let weight = weight(&name, &record);
+            if content.weight + weight <= MAX_WEIGHT {
+                content.weight += weight;
+                content.records.insert(name, record);
+            } else {
                 content.left_out += 1;
-                false
             }
-            None => content.records.remove(&name).is_some(),
-        };
+        }
 
         if is_changed && content.is_listed {
             self.changed.notify_one();
@@ -161,6 +174,7 @@ impl<T: Record> WatchSink for TableSink<T> {
             let mut content = lock(&self.table.content);
             let is_incomplete = self.is_incomplete;
             content.records.retain(|name, _| is_incomplete || listed.contains(name));
+            content.weight = content.records.iter().map(|(name, it)| weight(name, it)).sum();
             content.is_listed = true;
         }
         lock(&self.unlisted).remove(self.resource);
@@ -181,4 +195,51 @@ impl<T: Record> WatchSink for TableSink<T> {
     }
 
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
+}
+
+/// Approximately the bytes that a record takes with its name.
+fn weight<T: Record>((namespace, name): &Name, record: &T) -> usize {
+    RECORD + namespace.len() + name.len() + record.weight()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An object whose name says how large it is.
+    #[derive(Clone, Debug, PartialEq)]
+    struct Sized(usize);
+
+    impl Record for Sized {
+        fn read(object: &[u8]) -> Result<Read<Self>, Failure> {
+            let text = String::from_utf8_lossy(object).into_owned();
+            let size = text.split('-').next().and_then(|size| size.parse().ok()).unwrap_or(0);
+            let name = (String::new(), text);
+            Ok(Read { name, version: "1".to_owned(), record: Some(Self(size)) })
+        }
+
+        fn weight(&self) -> usize {
+            self.0
+        }
+    }
+
+    #[test]
+    fn objects_beyond_the_weight_are_left_out_until_others_go() {
+        let table = Table::<Sized>::default();
+        let mut sink = TableSink::new("sizes", table.clone(), &Census::default());
+        let (large, out) = (format!("{}-a", MAX_WEIGHT - 1_000), &mut Vec::new());
+        for name in [large.as_str(), "500-b", "500-c"] {
+            sink.applied(name.as_bytes(), out).expect("an object");
+        }
+        let names = || {
+            let mut names = Vec::new();
+            table.each(|(_, name), _| names.push(name.clone()));
+            names
+        };
+        assert_eq!((names(), table.left_out()), (vec![large.clone(), "500-b".to_owned()], 1));
+
+        sink.deleted(large.as_bytes(), out).expect("an object");
+        sink.applied(b"500-c", out).expect("an object");
+        assert_eq!(names(), ["500-b", "500-c"]);
+    }
 }

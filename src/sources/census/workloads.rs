@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::table::{Read, Record};
+use super::table::{Read, Record, TEXT};
 use crate::net::Failure;
 use crate::sources::api_server::PodTemplate;
 use crate::sources::decoding::or_default;
@@ -118,6 +118,11 @@ impl Record for Workload {
             record: Some(record),
         })
     }
+
+    fn weight(&self) -> usize {
+        let watched = self.watched_namespaces.iter().map(|name| name.len() + TEXT);
+        self.account.len() + watched.sum::<usize>()
+    }
 }
 
 impl Record for ScrapedPod {
@@ -131,6 +136,10 @@ impl Record for ScrapedPod {
         let record = owner.map(|owner| Self { controller: owner.name, hash });
 
         Ok(Read { name: (namespace, name), version, record })
+    }
+
+    fn weight(&self) -> usize {
+        self.controller.len() + self.hash.len()
     }
 }
 

@@ -158,12 +158,12 @@ impl OptionalWatches {
         let definitions = self.definitions.clone();
         if let Some(observed) = &launcher.options.discovery.observed {
             let (news, feed) = (observed.shared.definition_news.clone(), launcher.feed.clone());
-            let (observed, claims) = (observed.clone(), observed.claims.clone());
+            let (observed, owners) = (observed.clone(), observed.owners.clone());
             let forwarding = news.forward(
                 definitions,
                 feed,
-                move |group| observed.claims_in(group),
-                async move || claims.changed().await,
+                move |group| observed.owns_in(group),
+                async move || owners.changed().await,
             );
             return launcher.spawn(&Job::Definitions, forwarding);
         }

@@ -49,7 +49,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 {{- define "loopwatch.subjects" -}}
 subjects:
   - kind: ServiceAccount
-    name: {{ include "loopwatch.account" . }}
+    name: {{ include "loopwatch.account" . | quote }}
     namespace: {{ .Release.Namespace }}
 {{- end }}
 
@@ -137,13 +137,13 @@ tlsConfig:
   serverName: {{ $values.tls.serverName | quote }}
   ca:
     secret:
-      name: {{ $values.tls.secretName }}
+      name: {{ $values.tls.secretName | quote }}
       key: ca.crt
 {{- end }}
 {{- if $values.webAuth.enabled }}
 authorization:
   credentials:
-    name: {{ $values.webAuth.tokenSecret }}
+    name: {{ $values.webAuth.tokenSecret | quote }}
     key: token
 {{- end }}
 {{- with .monitor.relabelings }}

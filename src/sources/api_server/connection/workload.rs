@@ -54,6 +54,8 @@ struct EnvVariable {
 
 /// Environment variables that list the namespaces to watch. Most frameworks use the first.
 const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES"];
+/// Limit on the namespaces in such a list. Each of them is a watch for each kind.
+const MAX_NAMESPACES: usize = 100;
 /// Annotation of the Operator Lifecycle Manager that lists the namespaces to watch.
 const ANNOTATION: &str = "olm.targetNamespaces";
 
@@ -66,7 +68,7 @@ impl PodTemplate {
         }
     }
 
-    /// The namespaces that the operator watches. Empty if it watches all, or names none.
+    /// The namespaces that the operator watches. Empty if it watches all, or names none or too many.
     pub(crate) fn watched_namespaces(&self) -> Vec<String> {
         let variables = self.spec.containers.iter().flat_map(|container| &container.env);
         let said = variables
@@ -86,6 +88,10 @@ impl PodTemplate {
         watched_namespaces.sort();
         watched_namespaces.dedup();
 
+        // Nobody watches that many one by one. The permissions of the account then decide.
+        if watched_namespaces.len() > MAX_NAMESPACES {
+            watched_namespaces.clear();
+        }
         watched_namespaces
     }
 }

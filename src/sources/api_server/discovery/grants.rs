@@ -1,22 +1,34 @@
 //! What the accounts of a cluster may do, according to its roles and bindings: the rules that the API
 //! server's RBAC authorizer would find for each account. Other authorizers may grant more.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use k8s_openapi::api::authorization::v1::ResourceRule;
 
 use super::permissions::Rules;
 
-/// The permissions of all accounts that a binding names.
+/// The permissions of some accounts.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Grants {
+    /// The accounts in question. A binding may name thousands of others.
+    accounts: BTreeSet<Account>,
     by_account: BTreeMap<Account, ByNamespace>,
     /// By the groups of service accounts, which hold for many accounts.
     by_group: BTreeMap<String, ByNamespace>,
 }
 
-/// The rules that bindings in a namespace grant. Those of the cluster have no namespace.
-type ByNamespace = BTreeMap<String, Vec<ResourceRule>>;
+/// What bindings in a namespace grant. Those of the cluster have no namespace.
+type ByNamespace = BTreeMap<String, Vec<Granted>>;
+
+/// The rules of a role, as a binding grants them. Many bindings share them.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Granted {
+    pub(crate) rules: Arc<[ResourceRule]>,
+    /// Whether the role is one for people, such as `edit`. It shows no ownership, although other roles
+    /// that operators ship become a part of it.
+    pub(crate) is_for_people: bool,
+}
 
 /// The namespace and the name of a service account.
 pub(crate) type Account = (String, String);
@@ -54,13 +66,19 @@ impl Subject {
 }
 
 impl Grants {
-    /// Adds the rules of a binding. `namespace` is that of the binding; empty for the whole cluster.
-    pub(crate) fn add(&mut self, subject: &Subject, namespace: &str, rules: &[ResourceRule]) {
+    /// No permissions of these accounts yet.
+    pub(crate) fn of_accounts(accounts: BTreeSet<Account>) -> Self {
+        Self { accounts, ..Self::default() }
+    }
+
+    /// Adds what a binding grants. `namespace` is that of the binding; empty for the whole cluster.
+    pub(crate) fn add(&mut self, subject: &Subject, namespace: &str, granted: &Granted) {
         let of_subject = match subject {
+            Subject::Account(account) if !self.accounts.contains(account) => return,
             Subject::Account(account) => self.by_account.entry(account.clone()).or_default(),
             Subject::Group(group) => self.by_group.entry(group.clone()).or_default(),
         };
-        of_subject.entry(namespace.to_owned()).or_default().extend_from_slice(rules);
+        of_subject.entry(namespace.to_owned()).or_default().push(granted.clone());
     }
 
     /// The rules in force for an account in a namespace, with those in force everywhere.
@@ -69,21 +87,23 @@ impl Grants {
         let of_groups = groups.filter_map(|group| self.by_group.get(&group));
         let all = self.by_account.get(account).into_iter().chain(of_groups);
 
-        let mut rules = Vec::new();
-        for granted in all {
+        let granted = all.flat_map(|granted| {
             let here = (!namespace.is_empty()).then(|| granted.get(namespace)).flatten();
-            granted.get("").into_iter().chain(here).for_each(|it| rules.extend_from_slice(it));
-        }
-
-        Rules::new(rules, false)
+            granted.get("").into_iter().chain(here).flatten()
+        });
+        rules(granted)
     }
 
-    /// The rules of all bindings that name the account itself, or the accounts of its namespace. Rules
-    /// for all accounts show no ownership.
-    pub(crate) fn own_rules(&self, account: &Account) -> Rules {
-        let of_group = self.by_group.get(&of_namespace(account));
+    /// The rules that bindings in a namespace grant to the account itself, or to the accounts of its
+    /// namespace; an empty namespace stands for the whole cluster. Rules for all accounts and those of
+    /// roles for people show no ownership. Neither does a binding elsewhere for all accounts of a
+    /// namespace: somebody else has made it.
+    pub(crate) fn own_rules(&self, account: &Account, namespace: &str) -> Rules {
+        let is_own = namespace.is_empty() || namespace == account.0;
+        let of_group = is_own.then(|| self.by_group.get(&of_namespace(account))).flatten();
         let all = self.by_account.get(account).into_iter().chain(of_group);
-        Rules::new(all.flat_map(BTreeMap::values).flatten().cloned().collect(), false)
+        let granted = all.filter_map(|granted| granted.get(namespace)).flatten();
+        rules(granted.filter(|granted| !granted.is_for_people))
     }
 
     /// Whether an account has the same permissions according to `other`.
@@ -105,21 +125,31 @@ fn of_namespace((namespace, _): &Account) -> String {
     format!("{OF_NAMESPACE}{namespace}")
 }
 
+/// All rules of what is granted.
+fn rules<'a>(granted: impl Iterator<Item = &'a Granted>) -> Rules {
+    Rules::new(granted.flat_map(|granted| granted.rules.iter().cloned()).collect(), false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn rule(verb: &str, resource: &str) -> ResourceRule {
-        ResourceRule {
+    fn granted(verb: &str, resource: &str) -> Granted {
+        let rule = ResourceRule {
             verbs: vec![verb.to_owned()],
             api_groups: Some(vec!["example.io".to_owned()]),
             resources: Some(vec![resource.to_owned()]),
             resource_names: None,
-        }
+        };
+        Granted { rules: Arc::from([rule]), is_for_people: false }
     }
 
     fn account(namespace: &str, name: &str) -> Account {
         (namespace.to_owned(), name.to_owned())
+    }
+
+    fn group(name: &str) -> Subject {
+        Subject::Group(name.to_owned())
     }
 
     #[test]
@@ -131,24 +161,22 @@ mod tests {
         assert_eq!(subject("User", "system:serviceaccount:a:b"), of("a", "b"));
         assert_eq!(subject("User", "jane"), None);
         assert_eq!(subject("Group", "system:masters"), None);
-        for group in ["system:authenticated", "system:serviceaccounts:ns"] {
-            assert_eq!(subject("Group", group), Some(Subject::Group(group.to_owned())));
+        for name in ["system:authenticated", "system:serviceaccounts:ns"] {
+            assert_eq!(subject("Group", name), Some(group(name)));
         }
     }
 
     #[test]
     fn rules_hold_where_their_binding_is() {
-        let mut grants = Grants::default();
         let op = account("ops", "op");
+        let mut grants = Grants::of_accounts([op.clone()].into());
         let subject = Subject::Account(op.clone());
-        grants.add(&subject, "", &[rule("update", "widgets/status")]);
-        grants.add(&subject, "team", &[rule("list", "widgets")]);
-        grants.add(
-            &Subject::Group("system:serviceaccounts:ops".to_owned()),
-            "",
-            &[rule("get", "gadgets")],
-        );
-        grants.add(&Subject::Group("system:serviceaccounts".to_owned()), "", &[rule("get", "all")]);
+        grants.add(&subject, "", &granted("update", "widgets/status"));
+        grants.add(&subject, "team", &granted("list", "widgets"));
+        grants.add(&group("system:serviceaccounts:ops"), "", &granted("get", "gadgets"));
+        grants.add(&group("system:serviceaccounts"), "", &granted("get", "all"));
+        let other = account("elsewhere", "op");
+        grants.add(&Subject::Account(other.clone()), "", &granted("get", "secrets"));
 
         let may = |namespace: &str, verb: &str, resource: &str| {
             grants.rules(&op, namespace).allow(verb, "example.io", resource)
@@ -157,12 +185,29 @@ mod tests {
         assert!(may("team", "list", "widgets") && !may("", "list", "widgets"));
         assert!(may("", "get", "gadgets") && may("", "get", "all"));
         assert_eq!(grants.namespaces(&op).collect::<Vec<_>>(), ["team"]);
+        assert!(!grants.rules(&other, "").allow("get", "example.io", "secrets"), "not in question");
+    }
 
-        let own = grants.own_rules(&op);
-        assert!(
-            own.allow("get", "example.io", "gadgets") && !own.allow("get", "example.io", "all")
-        );
-        let other = account("elsewhere", "op");
-        assert!(!grants.rules(&other, "").allow("get", "example.io", "gadgets"));
+    #[test]
+    fn only_bindings_for_the_account_show_ownership() {
+        let op = account("ops", "op");
+        let mut grants = Grants::of_accounts([op.clone()].into());
+        let subject = Subject::Account(op.clone());
+        let edit = Granted { is_for_people: true, ..granted("update", "certificates/status") };
+        grants.add(&subject, "", &granted("update", "widgets/status"));
+        grants.add(&subject, "", &edit);
+        grants.add(&subject, "team", &granted("update", "gadgets/status"));
+        grants.add(&group("system:serviceaccounts"), "", &granted("update", "all/status"));
+        grants.add(&group("system:serviceaccounts:ops"), "ops", &granted("update", "own/status"));
+        grants.add(&group("system:serviceaccounts:ops"), "evil", &granted("update", "evil/status"));
+
+        let shows = |namespace: &str, resource: &str| {
+            grants.own_rules(&op, namespace).allow("update", "example.io", resource)
+        };
+        assert!(shows("", "widgets/status") && shows("team", "gadgets/status"));
+        assert!(shows("ops", "own/status"));
+        assert!(!shows("", "certificates/status"), "a role for people");
+        assert!(!shows("", "gadgets/status") && !shows("", "all/status"));
+        assert!(!shows("evil", "evil/status"), "somebody else's binding");
     }
 }

@@ -28,7 +28,7 @@ pub(crate) struct Observed {
     pub(crate) account: Account,
     /// The permissions of all accounts, now.
     pub(crate) grants: watch::Receiver<Arc<Grants>>,
-    pub(crate) claims: Claims,
+    pub(crate) owners: Owners,
     pub(crate) shared: Arc<Shared>,
 }
 
@@ -46,18 +46,28 @@ pub(crate) struct Shared {
     own: AsyncMutex<Option<(Instant, Reviews)>>,
 }
 
-/// Which operators claim a kind: those whose accounts may write its status, and among them those that
-/// have been seen to do so. A kind is named by its group and its plural name.
+/// Which operator owns which kind. A kind is named by its group and its plural name.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Claims {
-    table: Arc<Mutex<ClaimTable>>,
+pub(crate) struct Owners {
+    table: Arc<Mutex<BTreeMap<Kind, Vec<Owner>>>>,
     changes: watch::Sender<()>,
 }
 
-#[derive(Debug, Default)]
-struct ClaimTable {
-    may_write: BTreeMap<Kind, BTreeSet<String>>,
-    writes: BTreeMap<Kind, BTreeSet<String>>,
+/// The owner of a kind, in some namespaces or in the whole cluster.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Owner {
+    /// `NAMESPACE/NAME`.
+    pub(crate) operator: String,
+    pub(crate) reach: Reach,
+    /// Whether nobody else may own the kind there.
+    pub(crate) is_certain: bool,
+}
+
+/// Where an operator may write objects of a kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reach {
+    Everywhere,
+    In(BTreeSet<String>),
 }
 
 /// The group and the plural name of a kind.
@@ -68,6 +78,9 @@ const CURRENT_FOR: Duration = Duration::from_secs(10);
 
 /// How long loopwatch relies on a review of its own permissions.
 const RELIES_FOR: Duration = Duration::from_secs(900);
+
+/// How long it still does so after roles have changed.
+const FORGETS_WITHIN: Duration = Duration::from_secs(30);
 
 impl Observed {
     /// The permissions of the operator's account in the whole cluster and in its home namespaces.
@@ -103,66 +116,52 @@ impl Observed {
         others.map(|name| (name.to_owned(), grants.rules(&self.account, name))).collect()
     }
 
-    /// Whether this operator claims a kind.
-    pub(super) fn is_claimed(&self, kind: &Kind) -> bool {
-        let table = lock(&self.claims.table);
-        table.may_write.get(kind).is_some_and(|all| all.contains(&self.operator))
+    /// What this operator owns of a kind, if anything: where, and whether that is certain.
+    pub(super) fn owned(&self, kind: &Kind) -> Option<(Reach, bool)> {
+        let table = lock(&self.owners.table);
+        let owner = table.get(kind)?.iter().find(|owner| owner.operator == self.operator)?;
+        Some((owner.reach.clone(), owner.is_certain))
     }
 
-    /// Whether this operator claims a kind of a group.
-    pub(crate) fn claims_in(&self, group: &str) -> bool {
-        let table = lock(&self.claims.table);
-        table.may_write.iter().any(|((of, _), all)| of == group && all.contains(&self.operator))
-    }
-
-    /// Whether another operator may write the status of a kind, too.
-    pub(super) fn is_contested(&self, kind: &Kind) -> bool {
-        self.claims.others(&self.operator, |table| table.may_write.get(kind))
-    }
-
-    /// Whether another operator has been seen to write the status of a kind.
-    pub(super) fn is_served_by_another(&self, kind: &Kind) -> bool {
-        self.claims.others(&self.operator, |table| table.writes.get(kind))
-    }
-
-    /// Notes the kinds whose status this operator has been seen to write.
-    pub(super) fn serves(&self, kinds: impl IntoIterator<Item = Kind>) {
-        let mut table = lock(&self.claims.table);
-        for kind in kinds {
-            table.writes.entry(kind).or_default().insert(self.operator.clone());
-        }
+    /// Whether this operator owns a kind of a group.
+    pub(crate) fn owns_in(&self, group: &str) -> bool {
+        let table = lock(&self.owners.table);
+        let owns = |owners: &[Owner]| owners.iter().any(|owner| owner.operator == self.operator);
+        table.iter().any(|((of, _), owners)| of == group && owns(owners))
     }
 }
 
-impl Claims {
-    /// Sets which operators may write the status of which kinds.
-    pub(crate) fn set(&self, may_write: BTreeMap<Kind, BTreeSet<String>>) {
-        let mut table = lock(&self.table);
-        table.writes.retain(|kind, operators| {
-            let still = may_write.get(kind);
-            operators.retain(|operator| still.is_some_and(|still| still.contains(operator)));
-            !operators.is_empty()
-        });
-        let is_changed = table.may_write != may_write;
-        table.may_write = may_write;
-        drop(table);
-
-        if is_changed {
+impl Owners {
+    /// Sets who owns which kind.
+    pub(crate) fn set(&self, owners: BTreeMap<Kind, Vec<Owner>>) {
+        let before = std::mem::replace(&mut *lock(&self.table), owners.clone());
+        if before != owners {
             self.changes.send_replace(());
         }
     }
 
-    /// Waits until the operators claim other kinds.
+    /// Waits until the owners change.
     pub(crate) async fn changed(&self) {
         let _ = self.changes.subscribe().changed().await; // the sender is `self`
     }
+}
 
-    fn others(
-        &self,
-        operator: &str,
-        of_table: impl FnOnce(&ClaimTable) -> Option<&BTreeSet<String>>,
-    ) -> bool {
-        of_table(&lock(&self.table)).is_some_and(|all| all.iter().any(|other| other != operator))
+impl Reach {
+    /// Whether both include a namespace.
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everywhere, _) | (_, Self::Everywhere) => true,
+            (Self::In(here), Self::In(there)) => !here.is_disjoint(there),
+        }
+    }
+
+    /// Whether this includes all of another one.
+    pub(crate) fn covers(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Everywhere, _) => true,
+            (Self::In(here), Self::In(there)) => here.is_superset(there),
+            (Self::In(_), Self::Everywhere) => false,
+        }
     }
 }
 
@@ -223,8 +222,12 @@ impl Shared {
         Ok(permissions.iter().all(|permission| reviews.allow(permission, namespace)))
     }
 
-    /// Has loopwatch's own permissions reviewed again, because roles have changed.
+    /// Has loopwatch's own permissions reviewed again within a minute, because roles have changed. In some
+    /// clusters, they change all the time.
     pub(crate) async fn forget_own(&self) {
-        *self.own.lock().await = None;
+        let soon = Instant::now().checked_sub(RELIES_FOR.saturating_sub(FORGETS_WITHIN));
+        if let (Some((at, _)), Some(soon)) = (&mut *self.own.lock().await, soon) {
+            *at = soon.min(*at);
+        }
     }
 }

@@ -132,6 +132,14 @@ impl Rules {
         })
     }
 
+    /// Whether a rule names the resource of a group, and not only all of them.
+    pub(crate) fn name_resource(&self, group: &str, resource: &str) -> bool {
+        self.rules.iter().any(|rule| {
+            names(&rule.api_groups).iter().any(|named| named == group)
+                && names(&rule.resources).iter().any(|named| named == resource)
+        })
+    }
+
     /// Whether no listed rule allows writing, except reviews, which change nothing.
     pub(crate) fn is_read_only(&self) -> bool {
         let reviews = ["authorization.k8s.io", "authentication.k8s.io"];

@@ -5,7 +5,7 @@ use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
 use super::permissions::Rules;
 use super::reviews::Question;
 use super::select::KindCandidate;
-use super::{Discovery, list_and_watch, watched};
+use super::{Discovery, Reach, list_and_watch, watched};
 use crate::net::Failure;
 use crate::sources::api_server::api_resources::ApiKind;
 
@@ -79,6 +79,9 @@ impl Discovery {
     fn scopes_of(&self, candidate: &KindCandidate) -> Vec<WatchedKind> {
         let ApiKind { group, resource, namespaced, .. } = &candidate.kind;
         let everywhere = if *namespaced { Scope::AllNamespaces } else { Scope::Cluster };
+        if let Some(scopes) = self.scopes_of_owned(candidate, &everywhere) {
+            return scopes;
+        }
         if self.is_seen_everywhere(candidate) {
             return vec![watched(candidate, everywhere, Vec::new())];
         }
@@ -104,6 +107,29 @@ impl Discovery {
         }
 
         self.invisible_scopes(candidate, everywhere, scopes)
+    }
+
+    /// The scopes of a kind that belongs to one of many operators: where the operator may write it. Whether
+    /// loopwatch may see it there is another question.
+    fn scopes_of_owned(
+        &self,
+        candidate: &KindCandidate,
+        everywhere: &Scope,
+    ) -> Option<Vec<WatchedKind>> {
+        let observed = self.options.observed.as_ref()?;
+        let (reach, _) = observed.owned(&super::name(&candidate.kind))?;
+        let namespaces: Vec<String> = match reach {
+            Reach::Everywhere if !self.is_bound(candidate) => {
+                return Some(vec![watched(candidate, everywhere.clone(), Vec::new())]);
+            }
+            Reach::Everywhere => self.options.namespaces.clone(),
+            Reach::In(namespaces) => namespaces.into_iter().collect(),
+        };
+
+        let is_excluded = |name: &String| self.options.exclude_namespaces.contains(name);
+        let wanted = namespaces.into_iter().filter(|name| !is_excluded(name));
+        let scope = |name| watched(candidate, Scope::Namespace(name), Vec::new());
+        Some(wanted.map(scope).collect())
     }
 
     /// The scopes in which the account should see a kind, but cannot.

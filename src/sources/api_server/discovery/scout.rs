@@ -1,29 +1,91 @@
-//! Looks for the kinds of a workload that may write all of them: those that show its signs.
+//! Looks which of several operators writes the status of a kind, by the signs that each leaves.
 
-use super::serving::Serving;
-use super::{ApiKind, name};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::ApiKind;
+use super::sample::Sample;
+use super::serving::{OBJECTS, Signs};
 use crate::net::Failure;
 use crate::sources::api_server::connection::Cluster;
 use crate::sources::decoding::HashKey;
 
-/// The kinds that have shown signs of one workload.
+/// What is known of the operators that may own a kind.
 #[derive(Debug, Default)]
 pub(crate) struct Scout {
-    serving: Serving,
+    /// The signs of each operator, and when they were read.
+    signs: BTreeMap<String, (Instant, Signs)>,
 }
 
+/// An operator that may own a kind.
+#[derive(Clone, Debug)]
+pub(crate) struct Contender {
+    /// `NAMESPACE/NAME`.
+    pub(crate) operator: String,
+    /// The connection, to observe this operator.
+    pub(crate) cluster: Cluster,
+    /// The name of its account, and that of the workload.
+    pub(crate) names: Vec<String>,
+    /// The names of other workloads in its namespace.
+    pub(crate) siblings: Vec<String>,
+}
+
+/// How clearly the objects of a kind show an operator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Sign {
+    None,
+    /// A writer has a name that begins like the operator's, with as many characters.
+    Similar(usize),
+    /// A writer or a finalizer is the operator's.
+    Own,
+}
+
+/// How long the signs of an operator count as current.
+const CURRENT_FOR: Duration = Duration::from_secs(60);
+
 impl Scout {
-    /// Looks for signs of a workload, to which `cluster` belongs, and its `account` in these kinds. Returns
-    /// the group and the plural name of those that have shown one, now or before.
+    /// Looks for signs of each contender in some objects of a kind. A kind that cannot be read shows none.
     pub(crate) async fn look(
         &mut self,
-        cluster: &Cluster,
-        account: &str,
+        contenders: &[Contender],
         key: &HashKey,
-        kinds: &[&ApiKind],
-    ) -> Result<Vec<(String, String)>, Failure> {
-        self.serving.review(cluster, Some(account), key, kinds).await?;
-        let served = kinds.iter().filter(|kind| self.serving.serves(kind));
-        Ok(served.map(|kind| name(kind)).collect())
+        kind: &ApiKind,
+    ) -> Result<Vec<Sign>, Failure> {
+        let Some(first) = contenders.first() else { return Ok(Vec::new()) };
+        let path = kind.collection(None);
+        let sample = Sample::request(&first.cluster, key, &path, OBJECTS, "").await;
+        let objects = sample.map(|sample| sample.objects).unwrap_or_default();
+
+        let mut all = Vec::new();
+        for contender in contenders {
+            let signs = self.signs_of(contender).await?;
+            let similar = objects.iter().map(|object| signs.similar_to(object)).max().unwrap_or(0);
+            let is_own = signs.name(&kind.group) || objects.iter().any(|it| signs.are_in(it));
+            all.push(match (is_own, similar) {
+                (true, _) => Sign::Own,
+                (false, 0) => Sign::None,
+                (false, length) => Sign::Similar(length),
+            });
+        }
+
+        Ok(all)
+    }
+
+    async fn signs_of(&mut self, contender: &Contender) -> Result<&Signs, Failure> {
+        let Contender { operator, cluster, names, siblings } = contender;
+        let is_current = |(at, _): &(Instant, Signs)| at.elapsed() < CURRENT_FOR;
+        if !self.signs.get(operator).is_some_and(is_current) {
+            let signs = Signs::of(cluster, names.iter().cloned(), siblings).await?;
+            self.signs.insert(operator.clone(), (Instant::now(), signs));
+        }
+
+        Ok(&self.signs[operator].1)
+    }
+
+    /// Forgets all operators except these.
+    pub(crate) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
+        self.signs.retain(|operator, _| is_there(operator));
     }
 }

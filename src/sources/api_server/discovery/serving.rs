@@ -26,7 +26,7 @@ pub(super) struct Serving {
 
 /// What an operator leaves behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Signs {
+pub(super) struct Signs {
     managers: BTreeSet<String>,
     domains: BTreeSet<String>,
 }
@@ -119,19 +119,19 @@ const COMMON_MANAGERS: &[&str] = &[
 /// Limit on leases to read.
 const MOST_LEASES: usize = 100;
 /// Objects to read of each kind.
-const OBJECTS: usize = 5;
+pub(super) const OBJECTS: usize = 5;
 
 impl Serving {
     /// Looks for signs in kinds that have shown none so far. A kind that cannot be read shows
-    /// none. `account` is the name of the operator's account, unless it is loopwatch's own.
+    /// none.
     pub(super) async fn review(
         &mut self,
         cluster: &Cluster,
-        account: Option<&str>,
         key: &HashKey,
         kinds: &[&ApiKind],
     ) -> Result<(), Failure> {
-        self.signs = Signs::of(cluster, account).await?;
+        let names = account(cluster).await.into_iter().chain(cluster.workload().map(str::to_owned));
+        self.signs = Signs::of(cluster, names, &[]).await?;
         let open: Vec<&ApiKind> = kinds.iter().copied().filter(|kind| !self.serves(kind)).collect();
         let reviews = open.iter().map(|kind| self.signs.show(cluster, key, kind).boxed()).collect();
         let found = concurrently(reviews).await?;
@@ -157,15 +157,14 @@ fn name(kind: &ApiKind) -> (String, String) {
 }
 
 impl Signs {
-    /// The signs to look for: the name of the account and of the workload, and the leases in its
-    /// namespace.
-    async fn of(cluster: &Cluster, known: Option<&str>) -> Result<Self, Failure> {
-        let mut signs = Self::default();
-        signs.managers.extend(match known {
-            Some(name) => Some(name.to_owned()),
-            None => account(cluster).await,
-        });
-        signs.managers.extend(cluster.workload().map(ToOwned::to_owned));
+    /// The signs to look for: field managers with these names, such as that of the account, and the leases
+    /// in its namespace, unless they are those of `siblings`, other workloads there.
+    pub(super) async fn of(
+        cluster: &Cluster,
+        names: impl Iterator<Item = String>,
+        siblings: &[String],
+    ) -> Result<Self, Failure> {
+        let mut signs = Self { managers: names.collect(), ..Self::default() };
 
         let namespace = percent_encode(cluster.namespace());
         let path = format!(
@@ -173,7 +172,7 @@ impl Signs {
         );
         match cluster.get_json::<LeaseList>(&path, JSON).await {
             Ok(LeaseList { items }) => {
-                items.into_iter().for_each(|lease| signs.add(lease, cluster.workload()))
+                items.into_iter().for_each(|lease| signs.add(lease, cluster.workload(), siblings))
             }
             // If the leases cannot be read, the other signs have to suffice.
             Err(failure) if failure.status.is_some() => {}
@@ -201,14 +200,18 @@ impl Signs {
     }
 
     /// Adds a lease, unless another workload in the namespace holds it.
-    fn add(&mut self, lease: LeaseItem, workload: Option<&str>) {
+    fn add(&mut self, lease: LeaseItem, workload: Option<&str>, siblings: &[String]) {
         let LeaseItem { metadata: LeaseItemMetadata { name, managed_fields }, spec } = lease;
         let holder = spec.holder_identity.unwrap_or_default();
         let is_own = |workload: &str| {
             holder.strip_prefix(workload).is_some_and(|rest| rest.starts_with('-'))
         };
 
-        if !workload.is_none_or(is_own) {
+        // A longer name that fits, too, is that of the holder.
+        let is_of_another = |workload: &str| {
+            siblings.iter().any(|other| other.len() > workload.len() && is_own(other))
+        };
+        if !workload.is_none_or(|workload| is_own(workload) && !is_of_another(workload)) {
             return;
         }
 
@@ -223,28 +226,40 @@ impl Signs {
     }
 
     /// Whether an object shows a sign.
-    fn are_in(&self, object: &ObjectView) -> bool {
-        let by_manager = object
-            .managers
-            .iter()
-            .filter(|manager| {
-                manager.subresource == "status" || manager.owns.status || manager.owns.finalizers
-            })
-            .any(|manager| self.managers.contains(&manager.name));
+    pub(super) fn are_in(&self, object: &ObjectView) -> bool {
+        let by_manager = writers(object).any(|name| self.managers.contains(name));
 
         let domain_of =
             |finalizer: &String| finalizer.split('/').next().unwrap_or_default().to_owned();
         by_manager || object.finalizers.iter().map(domain_of).any(|domain| self.name(&domain))
     }
 
+    /// The length of the longest of the names that begins the name of a writer of an object, before a `-`:
+    /// cert-manager writes as `cert-manager-certificates-trigger`. 0 if there is none.
+    pub(super) fn similar_to(&self, object: &ObjectView) -> usize {
+        let begins = |writer: &String, name: &String| {
+            writer.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
+        };
+        let names = |writer| self.managers.iter().filter(move |name| begins(writer, name));
+        writers(object).flat_map(names).map(String::len).max().unwrap_or(0)
+    }
+
     /// Whether a group or domain is one of the operator's domains, or a subdomain of one.
-    fn name(&self, group: &str) -> bool {
+    pub(super) fn name(&self, group: &str) -> bool {
         self.domains.iter().any(|domain| {
             group
                 .strip_suffix(domain.as_str())
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         })
     }
+}
+
+/// The managers that have written the status or the finalizers of an object.
+fn writers(object: &ObjectView) -> impl Iterator<Item = &String> {
+    let writes = object.managers.iter().filter(|manager| {
+        manager.subresource == "status" || manager.owns.status || manager.owns.finalizers
+    });
+    writes.map(|manager| &manager.name)
 }
 
 /// The name of the service account. Older API servers do not report it.
@@ -292,10 +307,12 @@ mod tests {
         signs.add(
             lease("5dcf1f5b.example.io", "widget-operator-7f9-x2x_1", "widget-operator"),
             Some("widget-operator"),
+            &[],
         );
         signs.add(
             lease("0a1b.other.io", "other-operator-7f9-x2x_1", "other-operator"),
             Some("widget-operator"),
+            &[],
         );
 
         assert!(signs.name("example.io") && signs.name("apps.example.io"));
