@@ -264,6 +264,14 @@ fn thirty_operators() {
         });
     eprintln!("fleet: {} requests in {idle:?}: {counts:?}", all.len() - before);
 
+    let of_one = all.iter().filter(|request| {
+        request["requestURI"].as_str().is_some_and(|uri| uri.contains(&group(0)))
+    });
+    for request in of_one.filter(|request| request["requestURI"].to_string().contains("ind0")) {
+        let (at, uri) = (&request["requestReceivedTimestamp"], &request["requestURI"]);
+        eprintln!("{at} {} {uri} {}", request["verb"], request["stage"]);
+    }
+
     let sockets = fleet.0.process.sockets();
     let [allocated, resident] = ["allocated", "resident"].map(|it| {
         fleet.0.metric(&format!("loopwatch_allocator_{it}_bytes")).unwrap_or_default() / 1_048_576.0

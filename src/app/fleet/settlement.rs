@@ -173,9 +173,9 @@ fn decide(
     });
     let strongest = claims.iter().map(|claim| claim.strength).max();
     let others = unrestricted.iter().zip(of_others).filter(|(_, sign)| **sign == Sign::Own);
-    let others = others.filter_map(|(it, sign)| {
+    let others = others.map(|(it, sign)| {
         let strength = strongest.unwrap_or(Strength::Finalizers);
-        Some(((true, *sign), (false, strength), it.name.to_string()))
+        ((true, *sign), (false, strength), it.name.to_string())
     });
 
     let mut all: Vec<_> = claimed.chain(others).collect();

@@ -95,13 +95,13 @@ impl Exporter {
 
     /// An exporter for the model of one of many operators, on the same port.
     #[must_use]
-    pub(crate) fn for_operator(&self, model: Arc<Mutex<Model>>, operator: &str) -> Self {
+    pub(crate) fn for_operator(&self, view: Arc<dyn View>, operator: &str) -> Self {
         let input = Input { operator: Some(operator.to_owned()), ..Input::default() };
         Self {
             input: Mutex::new(input),
             options: Arc::clone(&self.options),
             port: Arc::clone(&self.port),
-            ..Self::with_view(model, Arc::clone(&self.metrics), self.options())
+            ..Self::with_view(view, Arc::clone(&self.metrics), self.options())
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod access;
 mod connections;
+mod fleet;
 mod objects;
 mod policies;
 mod profiles;
