@@ -40,7 +40,7 @@ mod web;
 #[cfg(test)]
 mod tests;
 
-use self::rebuild::{Connection, Watched};
+use self::rebuild::{Connection, Sources};
 pub(crate) use self::reload::{Configuration, Reload};
 use self::reload::{Effective, Reloader};
 pub(crate) use self::senders::Outlets;
@@ -139,14 +139,14 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
     let (settings, _) = watch::channel(configuration.settings.clone());
     let mut connection = Connection::new(&effective.borrow(), hash_key());
     connection.options.discovery.known_permissions = Arc::new(known_permissions);
-    let watched = match configuration.flags.cluster.all_operators {
-        false => Watched::Operator(Box::new(connection)),
-        true => Watched::Fleet(fleet(connection, &configuration.flags, &settings, &exporter)),
+    let sources: Box<dyn Sources> = match configuration.flags.cluster.all_operators {
+        false => Box::new(connection),
+        true => Box::new(fleet(connection, &configuration.flags, &settings, &exporter)),
     };
     let core = rebuild::Core::new(
         model.clone(),
         exporter.clone(),
-        watched,
+        sources,
         effective,
         state_dir.clone(),
         ServerClock::new(),
@@ -196,17 +196,17 @@ fn fleet(
     flags: &Flags,
     settings: &watch::Sender<Settings>,
     exporter: &Arc<Exporter>,
-) -> Box<fleet::Follower> {
+) -> fleet::Follower {
     let fleet = Arc::new(Fleet::default());
     exporter.set_fleet(Arc::clone(&fleet));
-    Box::new(fleet::Follower {
+    fleet::Follower {
         connection,
         flags: Arc::new(flags.clone()),
         settings: settings.subscribe(),
         exporter: Arc::clone(exporter),
         fleet,
         checkpoints: Arc::default(),
-    })
+    }
 }
 
 /// Why the pump stopped.

@@ -19,7 +19,7 @@ use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::observation::{Cause, LeftOut, Observation, PermissionsView};
 use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
-use tokio::task::{JoinSet, spawn_blocking};
+use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
@@ -27,8 +27,8 @@ use tracing::{info, warn};
 use self::member::Member;
 use self::places::{Judged, choose};
 use self::settlement::{OwnedKinds, Settlement};
-use super::memory;
-use super::rebuild::{Connection, connected};
+use super::rebuild::{Channels, Connection, Sources, connected};
+use super::{DRAIN, memory};
 use crate::config::Flags;
 use crate::export::server::{Exporter, Fleet};
 use crate::export::view::SkippedOperator;
@@ -91,12 +91,26 @@ const KEEP_FOR: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Time for all models to stop: they save what they know, and send what is left.
-pub(super) const STOP_WITHIN: Duration = Duration::from_secs(15);
+const STOP_WITHIN: Duration = Duration::from_secs(15);
+
+impl Sources for Follower {
+    fn start(&self, channels: Channels, stop: CancellationToken) -> JoinHandle<String> {
+        tokio::spawn(self.clone().follow(channels.feed, stop))
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        &mut self.connection
+    }
+
+    fn stops_within(&self) -> Duration {
+        STOP_WITHIN + DRAIN
+    }
+}
 
 impl Follower {
     /// Follows the operators until `stop` is cancelled, or until the census ends, which is a bug. Returns
     /// why it ended.
-    pub(super) async fn follow(self, feed: Feed, stop: CancellationToken) -> String {
+    async fn follow(self, feed: Feed, stop: CancellationToken) -> String {
         let stopped = "it was stopped".to_owned();
         let connecting = connected(&self.connection, &feed);
         let Some(Some(cluster)) = stop.run_until_cancelled(connecting).await else {

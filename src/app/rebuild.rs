@@ -27,7 +27,6 @@ use tracing::{error, info, warn};
 use self::attempts::Attempts;
 pub(super) use self::connection::{Connection, connected};
 use self::connection::{end_sources, watch_cluster};
-use super::fleet::{self, Follower};
 use super::reload::{self, Effective};
 use super::{CHANNEL, DRAIN, Outlets, SharedModel, lock, pump, state};
 use crate::export::server::Exporter;
@@ -40,7 +39,7 @@ pub(super) struct Core {
     model: SharedModel,
     exporter: Arc<Exporter>,
     outlets: Outlets,
-    watched: Watched,
+    sources: Box<dyn Sources>,
     effective: watch::Receiver<Effective>,
     state_dir: Option<PathBuf>,
     feed: Feed,
@@ -51,13 +50,25 @@ pub(super) struct Core {
     checkpoint: Option<Checkpoint>,
 }
 
-/// What the sources watch.
-#[derive(Clone)]
-pub(super) enum Watched {
-    /// One operator.
-    Operator(Box<Connection>),
-    /// The operators of a cluster, each of which has a core of its own.
-    Fleet(Box<Follower>),
+/// What the sources of a core are.
+pub(super) trait Sources: Send + Sync {
+    /// Starts them. The task runs until `stop` is cancelled or they end, and returns why they ended.
+    fn start(&self, channels: Channels, stop: CancellationToken) -> JoinHandle<String>;
+    /// How they reach the cluster, and what they watch.
+    fn connection(&mut self) -> &mut Connection;
+    /// The time that they need to stop.
+    fn stops_within(&self) -> Duration {
+        DRAIN
+    }
+}
+
+/// The channels between the sources and the rest of a core.
+pub(super) struct Channels {
+    pub(super) feed: Feed,
+    /// The probes of the model.
+    pub(super) probes: Arc<Mutex<mpsc::Receiver<Probe>>>,
+    /// To cancel when the first lists are complete.
+    pub(super) synced: CancellationToken,
 }
 
 /// The tasks of one build.
@@ -99,7 +110,7 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
             }
             Ok(()) = core.effective.changed() => {
                 info!("what to watch has changed; starting the sources again");
-                end_sources(build.sources, &build.stop, core.watched.stops_within()).await;
+                end_sources(build.sources, &build.stop, core.sources.stops_within()).await;
                 core.blind_watches().await;
                 core.reconnect();
                 build = core.start(build.pump, &stop);
@@ -125,13 +136,14 @@ pub(super) async fn keep_running(mut core: Core, stop: CancellationToken) {
     core.stop(build).await;
 }
 
-impl Watched {
-    /// The time for the sources to stop.
-    fn stops_within(&self) -> Duration {
-        match self {
-            Self::Operator(_) => DRAIN,
-            Self::Fleet(_) => fleet::STOP_WITHIN + DRAIN,
-        }
+impl Sources for Connection {
+    fn start(&self, channels: Channels, stop: CancellationToken) -> JoinHandle<String> {
+        let Channels { feed, probes, synced } = channels;
+        tokio::spawn(watch_cluster(self.clone(), feed, probes, stop, synced))
+    }
+
+    fn connection(&mut self) -> &mut Connection {
+        self
     }
 }
 
@@ -139,7 +151,7 @@ impl Core {
     pub(super) fn new(
         model: SharedModel,
         exporter: Arc<Exporter>,
-        watched: Watched,
+        sources: Box<dyn Sources>,
         effective: watch::Receiver<Effective>,
         state_dir: Option<PathBuf>,
         clock: ServerClock,
@@ -154,7 +166,7 @@ impl Core {
             model,
             exporter,
             outlets,
-            watched,
+            sources,
             effective,
             state_dir,
             feed,
@@ -178,10 +190,7 @@ impl Core {
     /// Applies changed flags of the sources. The key of fingerprints stays, because a new key would
     /// make every spec look changed.
     fn reconnect(&mut self) {
-        let connection = match &mut self.watched {
-            Watched::Operator(connection) => &mut **connection,
-            Watched::Fleet(follower) => &mut follower.connection,
-        };
+        let connection = self.sources.connection();
         let hash_key = connection.options.discovery.hash_key;
         *connection = Connection::new(&self.effective.borrow_and_update(), hash_key);
     }
@@ -214,17 +223,9 @@ impl Core {
         stop: &CancellationToken,
         synced: &CancellationToken,
     ) -> JoinHandle<String> {
-        let (feed, stop) = (self.feed.clone(), stop.clone());
-        match self.watched.clone() {
-            Watched::Operator(connection) => tokio::spawn(watch_cluster(
-                *connection,
-                feed,
-                self.probes.clone(),
-                stop,
-                synced.clone(),
-            )),
-            Watched::Fleet(follower) => tokio::spawn(follower.follow(feed, stop)),
-        }
+        let (feed, probes) = (self.feed.clone(), Arc::clone(&self.probes));
+        let channels = Channels { feed, probes, synced: synced.clone() };
+        self.sources.start(channels, stop.clone())
     }
 
     /// Takes a checkpoint, unless the lists are incomplete: it would lack what the lists restore.
@@ -261,7 +262,7 @@ impl Core {
     ) -> JoinHandle<()> {
         let pump = match part {
             RebuiltPart::Model => {
-                end_sources(old.sources, &old.stop, self.watched.stops_within()).await;
+                end_sources(old.sources, &old.stop, self.sources.stops_within()).await;
 
                 // The checkpoint itself may cause the panic, so the last attempt omits it.
                 self.renew_model(failed + 1 < FATAL_AFTER).await;
@@ -360,7 +361,7 @@ impl Core {
 
     /// Stops the sources first, so that no observation follows. Then the pump empties the channel.
     async fn stop(self, build: Build) {
-        end_sources(build.sources, &build.stop, self.watched.stops_within()).await;
+        end_sources(build.sources, &build.stop, self.sources.stops_within()).await;
         drop(self.feed);
         if build.pump.is_finished() {
             return;

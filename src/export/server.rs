@@ -7,7 +7,7 @@
 //! the port for people. Profiles show the internals of the operator's program, so they are never
 //! open to other hosts. The table in `routes.rs` has the policy of each path.
 
-mod exporter; // what all handlers share
+mod exporter; // what all handlers share, also for many operators
 mod access; // what the port requires of its clients
 mod accept; // connections, limited in duration
 mod api; // the JSON API
@@ -31,8 +31,7 @@ pub(crate) use self::accept::serve;
 #[cfg(test)]
 use self::accept::{ServerLimits, serve_with};
 pub(crate) use self::access::{Access, Web, WebFile};
-pub(crate) use self::exporter::{ExportOptions, Exporter};
-pub(crate) use self::fleet::Fleet;
+pub(crate) use self::exporter::{ExportOptions, Exporter, Fleet};
 pub(crate) use self::listen::bind;
 pub(crate) use self::policy::Port;
 

@@ -13,7 +13,7 @@ use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{Follower, STOP_WITHIN};
-use crate::app::rebuild::{self, Connection, Core, Watched};
+use crate::app::rebuild::{self, Connection, Core};
 use crate::app::reload::Effective;
 use crate::app::senders::Senders;
 use crate::app::{SharedModel, state};
@@ -66,7 +66,7 @@ impl Member {
         let core = Core::new(
             model.clone(),
             exporter.clone(),
-            Watched::Operator(Box::new(connection)),
+            Box::new(connection),
             effective,
             flags.state_dir.clone(),
             clock,

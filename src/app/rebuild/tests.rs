@@ -76,7 +76,7 @@ impl Run {
         let core = Core::new(
             model.clone(),
             exporter.clone(),
-            Watched::Operator(Box::new(Connection { connect, options })),
+            Box::new(Connection { connect, options }),
             receiver,
             None,
             ServerClock::new(),

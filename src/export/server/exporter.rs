@@ -1,6 +1,7 @@
 //! The shared state of all HTTP handlers: the view of the model, the export options, what the port
 //! requires of its clients, the operator's profiles, and loopwatch's own metrics.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
@@ -9,11 +10,12 @@ use loopwatch_model::snapshot::Explanation;
 use loopwatch_model::time::Timestamp;
 
 use super::access::Access;
-use super::fleet::Fleet;
 use super::scrape_times::ScrapeTimes;
 use crate::export::delivery::traces::TraceExporter;
 use crate::export::metrics::{ObjectSeries, Render, TextFormat};
-use crate::export::view::{Input, RecordingInput, Scrapes, View};
+use crate::export::view::{
+    Input, OperatorSummary, Operators, RecordingInput, Scrapes, SkippedOperator, View,
+};
 use crate::lock::lock;
 use crate::sources::operator::ProfileStore;
 use crate::telemetry::{SelfMetrics, UnreadLabels};
@@ -47,6 +49,20 @@ pub(crate) struct Exporter {
     port: Arc<PortState>,
     /// The exporters of the operators, if this is that of loopwatch itself beside many.
     fleet: OnceLock<Arc<Fleet>>,
+}
+
+/// The exporters of all operators of a cluster.
+#[derive(Default)]
+pub(crate) struct Fleet {
+    state: Mutex<FleetState>,
+}
+
+#[derive(Default)]
+struct FleetState {
+    members: BTreeMap<String, Arc<Exporter>>,
+    skipped: Vec<SkippedOperator>,
+    unclaimed: Vec<String>,
+    is_complete: bool,
 }
 
 /// What all handlers know about the port.
@@ -223,5 +239,61 @@ impl Exporter {
 impl Default for ExportOptions {
     fn default() -> Self {
         Self { object_series: ObjectSeries::Unhealthy, max_object_series: 500, expose_ui: false }
+    }
+}
+
+impl Fleet {
+    /// Adds the exporter of an operator, `NAMESPACE/NAME`.
+    pub(crate) fn add(&self, operator: &str, exporter: Arc<Exporter>) {
+        lock(&self.state).members.insert(operator.to_owned(), exporter);
+    }
+
+    pub(crate) fn remove(&self, operator: &str) {
+        lock(&self.state).members.remove(operator);
+    }
+
+    /// Sets what loopwatch does not judge: workloads, and kinds that no operator claims.
+    pub(crate) fn set_rest(&self, skipped: Vec<SkippedOperator>, unclaimed: Vec<String>) {
+        let mut state = lock(&self.state);
+        (state.skipped, state.unclaimed, state.is_complete) = (skipped, unclaimed, true);
+    }
+
+    pub(super) fn all(&self) -> Vec<(String, Arc<Exporter>)> {
+        let state = lock(&self.state);
+        state.members.iter().map(|(name, exporter)| (name.clone(), exporter.clone())).collect()
+    }
+
+    pub(super) fn get(&self, operator: &str) -> Option<Arc<Exporter>> {
+        lock(&self.state).members.get(operator).cloned()
+    }
+
+    /// What is not ready yet: the search for operators, and the first lists of each.
+    pub(super) fn pending(&self) -> Vec<String> {
+        if !lock(&self.state).is_complete {
+            return vec!["the operators of the cluster".to_owned()];
+        }
+
+        // Everybody may ask, so this names no operator.
+        let all = self.all();
+        let waiting = all.iter().filter(|(_, exporter)| !exporter.view.pending().is_empty());
+        match waiting.count() {
+            0 => Vec::new(),
+            waiting => vec![format!("the first lists of {waiting} of {} operators", all.len())],
+        }
+    }
+
+    /// All operators, in a few numbers.
+    pub(super) async fn operators(&self) -> Operators {
+        let mut operators = Vec::new();
+        for (name, exporter) in self.all() {
+            operators.push(OperatorSummary::of(name, &exporter.view.snapshot(), &exporter.input()));
+
+            // A snapshot takes up to a millisecond.
+            tokio::task::yield_now().await;
+        }
+
+        let state = lock(&self.state);
+        let (skipped, unclaimed) = (state.skipped.clone(), state.unclaimed.clone());
+        Operators { operators, skipped, unclaimed, is_complete: state.is_complete }.sorted()
     }
 }

@@ -1,92 +1,22 @@
 //! Many operators on one port: the overview of all of them, and the paths of each below
 //! `/operators/NAMESPACE/NAME/`.
 
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use axum::extract::{Path, Request, State};
 use axum::http::uri::PathAndQuery;
 use axum::http::{StatusCode, Uri, header};
 use axum::response::{Html, IntoResponse, Redirect, Response};
-use axum::{Extension, Json};
+use axum::{Extension, Json, Router};
 use tower::ServiceExt as _;
 
 use super::client::Client;
-use super::exporter::Exporter;
-use super::routes::{AllTurns, routes};
+use super::exporter::{Exporter, Fleet};
 use crate::export::presentation::{json, page};
-use crate::export::view::{OperatorSummary, Operators, SkippedOperator};
-use crate::lock::lock;
 
-/// The exporters of all operators of a cluster.
-#[derive(Default)]
-pub(crate) struct Fleet {
-    state: Mutex<FleetState>,
-}
-
-#[derive(Default)]
-struct FleetState {
-    members: BTreeMap<String, Arc<Exporter>>,
-    skipped: Vec<SkippedOperator>,
-    unclaimed: Vec<String>,
-    is_complete: bool,
-}
-
-impl Fleet {
-    /// Adds the exporter of an operator, `NAMESPACE/NAME`.
-    pub(crate) fn add(&self, operator: &str, exporter: Arc<Exporter>) {
-        lock(&self.state).members.insert(operator.to_owned(), exporter);
-    }
-
-    pub(crate) fn remove(&self, operator: &str) {
-        lock(&self.state).members.remove(operator);
-    }
-
-    /// Sets what loopwatch does not judge: workloads, and kinds that no operator claims.
-    pub(crate) fn set_rest(&self, skipped: Vec<SkippedOperator>, unclaimed: Vec<String>) {
-        let mut state = lock(&self.state);
-        (state.skipped, state.unclaimed, state.is_complete) = (skipped, unclaimed, true);
-    }
-
-    pub(super) fn all(&self) -> Vec<(String, Arc<Exporter>)> {
-        let state = lock(&self.state);
-        state.members.iter().map(|(name, exporter)| (name.clone(), exporter.clone())).collect()
-    }
-
-    fn get(&self, operator: &str) -> Option<Arc<Exporter>> {
-        lock(&self.state).members.get(operator).cloned()
-    }
-
-    /// What is not ready yet: the search for operators, and the first lists of each.
-    pub(super) fn pending(&self) -> Vec<String> {
-        if !lock(&self.state).is_complete {
-            return vec!["the operators of the cluster".to_owned()];
-        }
-
-        // Everybody may ask, so this names no operator.
-        let all = self.all();
-        let waiting = all.iter().filter(|(_, exporter)| !exporter.view.pending().is_empty());
-        match waiting.count() {
-            0 => Vec::new(),
-            waiting => vec![format!("the first lists of {waiting} of {} operators", all.len())],
-        }
-    }
-
-    /// All operators, in a few numbers.
-    pub(super) async fn operators(&self) -> Operators {
-        let mut operators = Vec::new();
-        for (name, exporter) in self.all() {
-            operators.push(OperatorSummary::of(name, &exporter.view.snapshot(), &exporter.input()));
-
-            // A snapshot takes up to a millisecond.
-            tokio::task::yield_now().await;
-        }
-
-        let state = lock(&self.state);
-        let (skipped, unclaimed) = (state.skipped.clone(), state.unclaimed.clone());
-        Operators { operators, skipped, unclaimed, is_complete: state.is_complete }.sorted()
-    }
-}
+/// Builds the routes of an operator's exporter, with the turns of the port.
+#[derive(Clone)]
+pub(super) struct RoutesOf(pub(super) Arc<dyn Fn(Arc<Exporter>) -> Router + Send + Sync>);
 
 /// The overview of all operators.
 pub(super) async fn overview(fleet: &Fleet, exporter: &Exporter) -> Response {
@@ -121,20 +51,20 @@ pub(super) async fn with_slash(
 pub(super) async fn operator(
     Path((namespace, name)): Path<(String, String)>,
     State(exporter): State<Arc<Exporter>>,
-    Extension(turns): Extension<AllTurns>,
+    Extension(routes): Extension<RoutesOf>,
     request: Request,
 ) -> Response {
-    below(&exporter, &namespace, &name, "", turns, request).await
+    below(&exporter, &namespace, &name, "", routes, request).await
 }
 
 /// Any other path of one operator.
 pub(super) async fn below_operator(
     Path((namespace, name, rest)): Path<(String, String, String)>,
     State(exporter): State<Arc<Exporter>>,
-    Extension(turns): Extension<AllTurns>,
+    Extension(routes): Extension<RoutesOf>,
     request: Request,
 ) -> Response {
-    below(&exporter, &namespace, &name, &rest, turns, request).await
+    below(&exporter, &namespace, &name, &rest, routes, request).await
 }
 
 /// Lets the routes of an operator's exporter, each with its policy, answer a request.
@@ -143,7 +73,7 @@ async fn below(
     namespace: &str,
     name: &str,
     rest: &str,
-    turns: AllTurns,
+    routes: RoutesOf,
     mut request: Request,
 ) -> Response {
     let Some(member) = find(exporter, namespace, name) else { return unknown(exporter) };
@@ -158,9 +88,9 @@ async fn below(
     let client = request.extensions_mut().remove::<Client>();
     request.extensions_mut().clear();
     client.map(|client| request.extensions_mut().insert(client));
-    request.extensions_mut().insert(turns.clone());
+    request.extensions_mut().insert(routes.clone());
 
-    let answered = routes(member.clone(), &turns).with_state(member).oneshot(request).await;
+    let answered = (routes.0)(member).oneshot(request).await;
     answered.unwrap_or_else(|never| match never {})
 }
 

@@ -202,7 +202,7 @@ const DOCUMENTS: TurnLimits = TurnLimits {
 
 /// The turns of all paths of a port.
 #[derive(Clone, Debug)]
-pub(super) struct AllTurns {
+struct AllTurns {
     scrapes: Turns,
     documents: Turns,
 }
@@ -216,9 +216,14 @@ impl AllTurns {
 /// Builds the router from the table of paths.
 pub(super) fn router(exporter: Arc<Exporter>) -> Router {
     let turns = AllTurns::new();
+    let of_operator = turns.clone();
+    let routes_of = fleet::RoutesOf(Arc::new(move |exporter: Arc<Exporter>| {
+        routes(exporter.clone(), &of_operator).with_state(exporter)
+    }));
+
     routes(exporter.clone(), &turns)
         .fallback(not_found)
-        .layer(Extension(turns))
+        .layer(Extension(routes_of))
         .layer(from_fn(readable_problems))
         .layer(from_fn_with_state(exporter.clone(), security_headers))
         .layer(from_fn_with_state(exporter.clone(), count_requests))
@@ -226,7 +231,7 @@ pub(super) fn router(exporter: Arc<Exporter>) -> Router {
 }
 
 /// Builds the routes, each with its policy and its turns.
-pub(super) fn routes(exporter: Arc<Exporter>, all_turns: &AllTurns) -> Router<Arc<Exporter>> {
+fn routes(exporter: Arc<Exporter>, all_turns: &AllTurns) -> Router<Arc<Exporter>> {
     let mut router = Router::new();
     for Route { path, policy, handler, .. } in ROUTES {
         let turns = match policy {

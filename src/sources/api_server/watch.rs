@@ -41,6 +41,7 @@ mod page;
 mod sharing;
 mod stream;
 mod streaming;
+mod subscription;
 mod target;
 #[cfg(test)]
 mod tests;

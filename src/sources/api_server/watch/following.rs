@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use super::event::WatchEvent;
-use super::stream::{SILENT_FOR, StreamItem, WatchStream};
+use super::stream::{BATCH_TIME, SILENT_FOR, StreamItem, WatchStream};
 use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
@@ -15,9 +15,6 @@ use crate::sources::feed::Closed;
 /// Silence after which a new stream counts as working: the API server refuses immediately, even
 /// within a stream.
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
-/// Time between two reads of a stream. With the wait for the next coarse timer, it is up to 128 ms,
-/// a quarter of the half second in which changes must reach the model.
-pub(super) const BATCH_TIME: Duration = Duration::from_millis(64);
 /// A stream that lives this long counts as good, so its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
 /// The requested durations of streams differ by up to this time, so that the watches of many

@@ -9,7 +9,7 @@ use loopwatch_model::observation::{Cause, MAX_OBJECT_BYTES};
 use tokio::time::{Instant, Sleep};
 
 use super::frames::{Frame, LineSplitter};
-use super::sharing::{Line, Subscription};
+use super::subscription::{Line, Subscription};
 use super::target::WatchTarget;
 use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::connection::{BatchTime, Cluster, JSON, METADATA, chunk};
@@ -55,6 +55,9 @@ pub(crate) enum StreamItem {
     End,
 }
 
+/// Time between two reads of a stream. With the wait for the next coarse timer, it is up to 128 ms,
+/// a quarter of the half second in which changes must reach the model.
+pub(super) const BATCH_TIME: Duration = Duration::from_millis(64);
 /// Time after the requested duration at which the watch gives up a stream that is still open: its
 /// connection is half-open.
 const STREAM_GRACE: Duration = Duration::from_secs(10);
