@@ -99,7 +99,7 @@ pub(crate) fn render_operators(all: &Operators, snapshot: &Snapshot, input: &Inp
     };
 
     let title = all.health().map_or("unknown", |health| health.as_str());
-    frame::page(title, &frame::filter(""), &main)
+    frame::page_of_many(title, &frame::filter(""), &main)
 }
 
 /// Renders the page of one object. `trace_id` is empty without traces.

@@ -15,8 +15,32 @@ pub(super) fn page(title: &str, tools: &Markup, main: &Markup) -> String {
     page_below("", title, tools, main)
 }
 
+/// A whole page about many operators. loopwatch itself knows no objects.
+pub(super) fn page_of_many(title: &str, tools: &Markup, main: &Markup) -> String {
+    let links = html! { a href="api/v1/operators" { "operators" } ", " a href="api/v1/status" { "status" } };
+    frame("", title, (tools, &Markup::default()), main, &links)
+}
+
 /// A whole page in a folder, from which the relative URL `root` leads to the overview.
 pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup) -> String {
+    let objects = html! { a class="to" href={ (root) "objects" } { "Objects" } };
+    let links = html! {
+        a href={ (root) "api/v1/status" } { "status" } ", "
+        a href={ (root) "api/v1/findings" } { "findings" } ", "
+        a href={ (root) "api/v1/objects" } { "objects" } ", "
+        a href={ (root) "api/v1/operator" } { "operator" }
+    };
+    frame(root, title, (tools, &objects), main, &links)
+}
+
+/// A page with the parts of its header, and the links to its JSON.
+fn frame(
+    root: &str,
+    title: &str,
+    (tools, more): (&Markup, &Markup),
+    main: &Markup,
+    links: &Markup,
+) -> String {
     let page = html! {
         (PreEscaped("<!doctype html>"))
         html lang="en" {
@@ -26,9 +50,9 @@ pub(super) fn page_below(root: &str, title: &str, tools: &Markup, main: &Markup)
             }
             body {
                 a class="skip" href="#main" { "Skip to content" }
-                (header(root, tools))
+                (header(root, tools, more))
                 main id="main" { (main) }
-                (footer(root))
+                (footer(root, links))
             }
         }
     };
@@ -77,28 +101,24 @@ fn logo() -> Markup {
     }
 }
 
-fn header(root: &str, tools: &Markup) -> Markup {
+fn header(root: &str, tools: &Markup, more: &Markup) -> Markup {
     html! {
         header {
             (logo())
             a class="name" href={ (root) "./" } { "loopwatch" }
             (tools)
-            a class="to" href={ (root) "objects" } { "Objects" }
+            (more)
             button id="pause" type="button" aria-pressed="false" { "Pause" }
             span id="live" role="status" aria-live="polite" {}
         }
     }
 }
 
-fn footer(root: &str) -> Markup {
+fn footer(root: &str, links: &Markup) -> Markup {
     html! {
         footer {
             p {
-                "loopwatch " (VERSION) " · read-only · " a href={ (root) "metrics" } { "Metrics" } " · JSON: "
-                a href={ (root) "api/v1/status" } { "status" } ", "
-                a href={ (root) "api/v1/findings" } { "findings" } ", "
-                a href={ (root) "api/v1/objects" } { "objects" } ", "
-                a href={ (root) "api/v1/operator" } { "operator" }
+                "loopwatch " (VERSION) " · read-only · " a href={ (root) "metrics" } { "Metrics" } " · JSON: " (links)
             }
             noscript { p { "JavaScript is off. Reload the page to update it." } }
         }
