@@ -198,7 +198,7 @@ impl Running {
             self.grants = Arc::new(grants);
         }
 
-        self.stop_others(&judged).await;
+        self.stop_others(&judged, &found).await;
         self.start_new(&judged).await;
         self.send_grants(&judged);
         self.publish(&found, &owned, &served);
@@ -263,7 +263,7 @@ impl Running {
     }
 
     /// Stops the models of operators that loopwatch no longer judges, or whose account has changed.
-    async fn stop_others(&mut self, judged: &[Judged]) {
+    async fn stop_others(&mut self, judged: &[Judged], found: &Found) {
         let others = self.members.iter().filter(|(name, member)| {
             !judged.iter().any(|it| it.operator.name == **name && member.is_of(&it.operator))
         });
@@ -277,8 +277,10 @@ impl Running {
             info!(operator = %name, "no longer watching this operator");
             self.follower.fleet.remove(&name.to_string());
 
-            // Its account may have changed: then the next model begins with what this one knows.
-            let is_there = judged.iter().any(|it| it.operator.name == name);
+            // Its account may have changed, or it may get its place back: then the next model begins with
+            // what this one knows.
+            let is_there = judged.iter().any(|it| it.operator.name == name)
+                || found.skipped.iter().any(|it| it.name == name);
             let checkpoint = member.stop(!is_there).await;
             if is_there {
                 lock(&self.follower.checkpoints).extend(checkpoint.map(|it| (name, it)));

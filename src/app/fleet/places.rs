@@ -63,7 +63,7 @@ pub(super) fn choose(
         let has_place =
             places < MAX_OPERATORS && (it.is_wide() || *in_namespace < MAX_PER_NAMESPACE);
         places += usize::from(has_place);
-        *in_namespace += usize::from(has_place);
+        *in_namespace += usize::from(has_place && !it.is_wide());
         has_place
     });
 

@@ -1,16 +1,17 @@
-//! Who owns which kind, if several operators may write its status: the one whose claim reaches furthest,
-//! and among equals the one that its objects show. Exactly one owns a kind in a namespace, so that no
-//! problem is found twice. Without a clear sign, the ownership is not certain.
+//! Who owns which kind, if several operators may write its status: the one that its objects show. One of
+//! those that may write it in the whole cluster owns it there, and one of those that may do so only in a
+//! namespace owns it in that one, so that no problem is found twice. Without a clear sign, the ownership
+//! is not certain.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tracing::debug;
 
 use crate::sources::api_server::{
-    ApiResources, Cluster, Contender, Kind, OperatorName, Owner, Reach, Scout, Sign,
+    ApiKind, ApiResources, Cluster, Contender, Kind, OperatorName, Owner, Reach, Scout, Sign,
 };
 use crate::sources::census::{Claim, Found, FoundOperator, Strength};
 use crate::sources::decoding::HashKey;
@@ -19,7 +20,17 @@ use crate::sources::decoding::HashKey;
 #[derive(Debug, Default)]
 pub(super) struct Settlement {
     scout: Scout,
-    settled: BTreeMap<(Kind, Vec<String>), Settled>,
+    settled: BTreeMap<String, Settled>,
+}
+
+/// The claims to a kind in one place.
+struct Contest<'a> {
+    kind: &'a ApiKind,
+    /// The whole cluster, or one namespace.
+    reach: Reach,
+    claims: Vec<Claim>,
+    /// Who may write everything.
+    unrestricted: &'a [FoundOperator],
 }
 
 /// The outcome for the operators that may own a kind.
@@ -27,7 +38,7 @@ pub(super) struct Settlement {
 struct Settled {
     owner: Option<String>,
     is_certain: bool,
-    /// When to look again, unless it is certain.
+    /// When to look again.
     due: Instant,
 }
 
@@ -36,6 +47,9 @@ pub(super) type OwnedKinds = BTreeMap<Kind, Vec<Owner>>;
 
 /// The time between two searches for signs.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
+
+/// The same, if a sign was clear.
+const LOOK_RARELY: Duration = Duration::from_secs(3_600);
 
 /// The same, for the first minutes of a contest: its operators may just have started.
 const LOOK_SOON: Duration = Duration::from_secs(60);
@@ -50,87 +64,115 @@ impl Settlement {
         key: &HashKey,
     ) -> OwnedKinds {
         let mut owned = OwnedKinds::new();
-        let mut contests = Vec::new();
-        for kind in served.kinds().filter(|kind| kind.watchable && !kind.is_built_in()) {
-            let name = (kind.group.clone(), kind.resource.clone());
-            let claims = found.claims.get(&name).map(Vec::as_slice).unwrap_or_default();
-
-            // Who may write everything owns a kind only by its signs, and nobody's in the whole cluster.
-            let is_open = !claims.iter().any(|claim| claim.reach == Reach::Everywhere);
-            let unrestricted = if is_open { found.unrestricted.as_slice() } else { &[] };
-            for group in overlapping(claims) {
-                contests.push((kind, name.clone(), group, unrestricted));
-            }
-            if claims.is_empty() && !unrestricted.is_empty() {
-                contests.push((kind, name, Vec::new(), unrestricted));
-            }
-        }
-
         let mut settled = BTreeMap::new();
-        for (kind, name, claims, unrestricted) in contests {
-            if let ([claim], []) = (&claims[..], unrestricted) {
-                owned.entry(name).or_default().push(owner(claim, true));
+        for contest in contests(found, served) {
+            let name = (contest.kind.group.clone(), contest.kind.resource.clone());
+            if let ([claim], []) = (&contest.claims[..], contest.unrestricted) {
+                own(&mut owned, name, claim.operator.to_string(), &contest.reach, true);
                 continue;
             }
 
-            let operators = claims.iter().map(|claim| claim.operator.to_string());
-            let others = unrestricted.iter().map(|it| it.name.to_string());
-            let contest = (name.clone(), operators.chain(others).collect::<Vec<_>>());
-            let known = self.settled.remove(&contest);
-            let outcome = match known {
-                Some(known) if known.is_certain || known.due > Instant::now() => known,
+            let id = contest.id();
+            let outcome = match self.settled.remove(&id) {
+                Some(known) if known.due > Instant::now() => known,
                 known => {
-                    let contenders = contenders(found, &claims, unrestricted, cluster);
-                    let signs = self.scout.look(&contenders, key, kind).await;
-                    let signs = signs.unwrap_or_else(|error| {
-                        debug!(%error, kind = %kind, "cannot look who writes this kind");
-                        vec![Sign::None; contenders.len()]
-                    });
                     let soon = if known.is_some() { LOOK_EVERY } else { LOOK_SOON };
-                    decide(&claims, unrestricted, &signs, soon)
+                    self.decide(&contest, found, cluster, key, soon).await
                 }
             };
 
             if let Some(winner) = &outcome.owner {
-                let reach = claims.iter().find(|claim| claim.operator.to_string() == *winner);
-                let reach = reach.map_or(Reach::Everywhere, |claim| claim.reach.clone());
-                let is_certain = outcome.is_certain;
-                let owner = Owner { operator: winner.clone(), reach, is_certain };
-                owned.entry(name).or_default().push(owner);
+                own(&mut owned, name, winner.clone(), &contest.reach, outcome.is_certain);
             }
-            settled.insert(contest, outcome);
+            settled.insert(id, outcome);
         }
 
         self.settled = settled;
-        self.scout.retain(|operator| {
-            found
-                .operators
-                .iter()
-                .chain(&found.unrestricted)
-                .any(|it| it.name.to_string() == operator)
-        });
+        let all = || found.operators.iter().chain(&found.unrestricted);
+        self.scout.retain(|operator| all().any(|it| it.name.to_string() == operator));
         owned
     }
+
+    async fn decide(
+        &mut self,
+        contest: &Contest<'_>,
+        found: &Found,
+        cluster: &Cluster,
+        key: &HashKey,
+        soon: Duration,
+    ) -> Settled {
+        let Contest { kind, claims, unrestricted, .. } = contest;
+        let contenders = contenders(found, claims, unrestricted, cluster);
+        let signs = self.scout.look(&contenders, key, kind, contest.namespace()).await;
+        let signs = signs.unwrap_or_else(|error| {
+            debug!(%error, kind = %kind, "cannot look who writes this kind");
+            vec![Sign::None; contenders.len()]
+        });
+
+        decide(claims, unrestricted, &signs, soon)
+    }
 }
 
-fn owner(claim: &Claim, is_certain: bool) -> Owner {
-    Owner { operator: claim.operator.to_string(), reach: claim.reach.clone(), is_certain }
-}
-
-/// The claims in groups, such that no two claims of different groups overlap.
-fn overlapping(claims: &[Claim]) -> Vec<Vec<Claim>> {
-    let mut groups: Vec<Vec<Claim>> = Vec::new();
-    for claim in claims {
-        let overlaps =
-            |group: &Vec<Claim>| group.iter().any(|other| other.reach.overlaps(&claim.reach));
-        let (mut with, without): (Vec<_>, Vec<_>) = groups.into_iter().partition(overlaps);
-        let mut merged: Vec<Claim> = with.drain(..).flatten().collect();
-        merged.push(claim.clone());
-        groups = without;
-        groups.push(merged);
+impl Contest<'_> {
+    /// The namespace of the contest; `None` for the whole cluster.
+    fn namespace(&self) -> Option<&str> {
+        match &self.reach {
+            Reach::Everywhere => None,
+            Reach::In(namespaces) => namespaces.first().map(String::as_str),
+        }
     }
 
-    groups
+    /// The kind, the place and the claims, which decide whether a known outcome still counts.
+    fn id(&self) -> String {
+        let others = self.unrestricted.iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
+        format!("{} {:?} {:?} {others:?}", self.kind, self.reach, self.claims)
+    }
+}
+
+/// Who may own which kind, and where: in the whole cluster, and in each namespace that claims name.
+fn contests<'a>(found: &'a Found, served: &'a ApiResources) -> Vec<Contest<'a>> {
+    let mut contests = Vec::new();
+    for kind in served.kinds().filter(|kind| kind.watchable && !kind.is_built_in()) {
+        let name = (kind.group.clone(), kind.resource.clone());
+        let claims = found.claims.get(&name).map(Vec::as_slice).unwrap_or_default();
+        let (wide, narrow): (Vec<Claim>, Vec<Claim>) =
+            claims.iter().cloned().partition(|claim| claim.reach == Reach::Everywhere);
+
+        // Who may write everything owns a kind only by signs, and nobody's in the whole cluster.
+        let unrestricted = if wide.is_empty() { found.unrestricted.as_slice() } else { &[] };
+        if !wide.is_empty() || !unrestricted.is_empty() {
+            contests.push(Contest { kind, reach: Reach::Everywhere, claims: wide, unrestricted });
+        }
+        for namespace in namespaces(&narrow) {
+            let reach = Reach::In([namespace].into());
+            let claims = narrow.iter().filter(|claim| claim.reach.covers(&reach)).cloned();
+            contests.push(Contest { kind, claims: claims.collect(), reach, unrestricted: &[] });
+        }
+    }
+
+    contests
+}
+
+/// All namespaces of claims.
+fn namespaces(claims: &[Claim]) -> BTreeSet<String> {
+    let of = |claim: &Claim| match &claim.reach {
+        Reach::Everywhere => BTreeSet::new(),
+        Reach::In(namespaces) => namespaces.clone(),
+    };
+    claims.iter().flat_map(of).collect()
+}
+
+/// Adds what an operator owns to what it owns already.
+fn own(owned: &mut OwnedKinds, kind: Kind, operator: String, reach: &Reach, is_certain: bool) {
+    let owners = owned.entry(kind).or_default();
+    let known = owners.iter_mut().find(|owner| owner.operator == operator);
+    match (known, reach) {
+        (Some(Owner { reach: Reach::In(known), is_certain: so_far, .. }), Reach::In(more)) => {
+            known.extend(more.iter().cloned());
+            *so_far &= is_certain;
+        }
+        _ => owners.push(Owner { operator, reach: reach.clone(), is_certain }),
+    }
 }
 
 /// The operators of a contest: those with a claim, and those that may write everything.
@@ -185,11 +227,10 @@ fn decide(
     let second = all.get(1).map(|(rank, ..)| *rank);
     let first = all.first();
 
-    Settled {
-        owner: first.map(|(.., name)| name.clone()),
-        is_certain: first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second)),
-        due: Instant::now() + again,
-    }
+    let is_certain = first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second));
+    let wait = if is_certain { LOOK_RARELY } else { again };
+
+    Settled { owner: first.map(|(.., name)| name.clone()), is_certain, due: Instant::now() + wait }
 }
 
 #[cfg(test)]
@@ -229,12 +270,6 @@ mod tests {
     }
 
     #[test]
-    fn a_sign_does_not_make_up_for_a_claim_in_one_namespace() {
-        let all = [claim("tenant", within(&["aaa"])), claim("guard", Reach::Everywhere)];
-        assert_eq!(decided(&all, &[Sign::Own, Sign::None]), ("ops/guard".to_owned(), true));
-    }
-
-    #[test]
     fn who_names_the_resource_comes_before_who_names_the_group() {
         let named = Claim { is_named: true, ..claim("zoo", Reach::Everywhere) };
         let all = [claim("sloppy", Reach::Everywhere), named];
@@ -242,13 +277,31 @@ mod tests {
     }
 
     #[test]
-    fn claims_in_different_namespaces_are_no_contest() {
-        let all = [
-            claim("a", within(&["one"])),
-            claim("b", within(&["two"])),
-            claim("c", within(&["two", "three"])),
+    fn each_namespace_has_a_contest_of_its_own() {
+        let kind = ApiKind {
+            group: "example.io".to_owned(),
+            resource: "widgets".to_owned(),
+            watchable: true,
+            ..ApiKind::default()
+        };
+        let claims = vec![
+            claim("guard", Reach::Everywhere),
+            claim("a", within(&["one", "both"])),
+            claim("b", within(&["both"])),
         ];
-        let groups = overlapping(&all);
-        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<_>>(), [1, 2]);
+        let name = (kind.group.clone(), kind.resource.clone());
+        let found = Found { claims: [(name.clone(), claims)].into(), ..Found::default() };
+        let served: ApiResources = [kind].into_iter().collect();
+
+        let contests = contests(&found, &served);
+        let places: Vec<_> = contests.iter().map(|it| (it.namespace(), it.claims.len())).collect();
+        assert_eq!(places, [(None, 1), (Some("both"), 2), (Some("one"), 1)]);
+
+        let mut owned = OwnedKinds::new();
+        for (namespace, is_certain) in [("one", true), ("both", false)] {
+            own(&mut owned, name.clone(), "ops/a".to_owned(), &within(&[namespace]), is_certain);
+        }
+        let [owner] = &owned[&name][..] else { panic!("{owned:?}") };
+        assert_eq!((&owner.reach, owner.is_certain), (&within(&["both", "one"]), false));
     }
 }

@@ -42,7 +42,7 @@ pub(crate) struct Operators {
     /// Worst first.
     pub(crate) operators: Vec<OperatorSummary>,
     pub(crate) skipped: Vec<SkippedOperator>,
-    /// Custom resources that no operator claims.
+    /// Custom resources that no operator owns.
     pub(crate) unclaimed: Vec<String>,
     /// Whether loopwatch has looked through the whole cluster once.
     pub(crate) is_complete: bool,

@@ -39,8 +39,9 @@ pub(super) struct Table<T> {
 #[derive(Debug)]
 struct Content<T> {
     records: BTreeMap<Name, T>,
-    /// The weight of all records.
+    /// The weight of all records, and of those in each namespace.
     weight: usize,
+    by_namespace: BTreeMap<String, usize>,
     is_listed: bool,
     left_out: u64,
 }
@@ -62,6 +63,9 @@ pub(super) struct TableSink<T> {
 /// Limit on the weight of the objects of one kind: enough for 50,000 small ones. Anybody may create them.
 const MAX_WEIGHT: usize = 12 << 20;
 
+/// The share of it that the objects of one namespace may have, so that nobody fills it alone.
+const SHARE: usize = 8;
+
 /// What a text takes besides its characters.
 pub(super) const TEXT: usize = 24;
 
@@ -76,9 +80,7 @@ impl<T> Clone for Table<T> {
 
 impl<T> Default for Table<T> {
     fn default() -> Self {
-        let content =
-            Content { records: BTreeMap::new(), weight: 0, is_listed: false, left_out: 0 };
-        Self { content: Arc::new(Mutex::new(content)) }
+        Self { content: Arc::new(Mutex::new(Content::default())) }
     }
 }
 
@@ -103,6 +105,44 @@ impl<T: Clone> Table<T> {
     }
 }
 
+impl<T> Default for Content<T> {
+    fn default() -> Self {
+        let (records, by_namespace) = (BTreeMap::new(), BTreeMap::new());
+        Self { records, weight: 0, by_namespace, is_listed: false, left_out: 0 }
+    }
+}
+
+impl<T: Record> Content<T> {
+    fn remove(&mut self, name: &Name) -> Option<T> {
+        let record = self.records.remove(name)?;
+        let weight = weight(name, &record);
+        self.weight -= weight;
+        if let Some(of_namespace) = self.by_namespace.get_mut(&name.0) {
+            *of_namespace -= weight;
+            if *of_namespace == 0 {
+                self.by_namespace.remove(&name.0);
+            }
+        }
+
+        Some(record)
+    }
+
+    /// Inserts a record; returns false if there is no room for it.
+    fn insert(&mut self, name: Name, record: T) -> bool {
+        let weight = weight(&name, &record);
+        let of_namespace = self.by_namespace.get(&name.0).copied().unwrap_or_default() + weight;
+        let is_full = !name.0.is_empty() && of_namespace > MAX_WEIGHT / SHARE;
+        if is_full || self.weight + weight > MAX_WEIGHT {
+            return false;
+        }
+
+        self.weight += weight;
+        self.by_namespace.insert(name.0.clone(), of_namespace);
+        self.records.insert(name, record);
+        true
+    }
+}
+
 impl<T: Record> TableSink<T> {
     pub(super) fn new(resource: &'static str, table: Table<T>, census: &Census) -> Self {
         let Census { changed, failing, unlisted, .. } = census.clone();
@@ -113,18 +153,10 @@ impl<T: Record> TableSink<T> {
     /// Keeps an object, or forgets it if it does not matter.
     fn keep(&self, name: Name, record: Option<T>) {
         let mut content = lock(&self.table.content);
-        let before = content.records.remove(&name);
-        content.weight -= before.as_ref().map_or(0, |before| weight(&name, before));
-
+        let before = content.remove(&name);
         let is_changed = before != record;
-        if let Some(record) = record {
-            let weight = weight(&name, &record);
-            if content.weight + weight <= MAX_WEIGHT {
-                content.weight += weight;
-                content.records.insert(name, record);
-            } else {
-                content.left_out += 1;
-            }
+        if record.is_some_and(|record| !content.insert(name, record)) {
+            content.left_out += 1;
         }
 
         if is_changed && content.is_listed {
@@ -173,8 +205,10 @@ impl<T: Record> WatchSink for TableSink<T> {
             // An object that the list skipped is not gone.
             let mut content = lock(&self.table.content);
             let is_incomplete = self.is_incomplete;
-            content.records.retain(|name, _| is_incomplete || listed.contains(name));
-            content.weight = content.records.iter().map(|(name, it)| weight(name, it)).sum();
+            let gone =
+                content.records.keys().filter(|name| !is_incomplete && !listed.contains(*name));
+            let gone: Vec<Name> = gone.cloned().collect();
+            gone.iter().for_each(|name| drop(content.remove(name)));
             content.is_listed = true;
         }
         lock(&self.unlisted).remove(self.resource);
@@ -241,5 +275,21 @@ mod tests {
         sink.deleted(large.as_bytes(), out).expect("an object");
         sink.applied(b"500-c", out).expect("an object");
         assert_eq!(names(), ["500-b", "500-c"]);
+    }
+
+    #[test]
+    fn one_namespace_does_not_fill_the_table() {
+        let mut content = Content::default();
+        let name = |namespace: &str, number: usize| (namespace.to_owned(), number.to_string());
+        let mut fits =
+            |namespace: &str, number| content.insert(name(namespace, number), Sized(1 << 20));
+        assert_eq!(
+            [fits("aaa", 1), fits("aaa", 2), fits("b", 1), fits("", 1)],
+            [true, false, true, true]
+        );
+
+        content.remove(&name("aaa", 1));
+        content.remove(&name("b", 1));
+        assert_eq!(content.by_namespace.len(), 1, "only that of objects without a namespace");
     }
 }

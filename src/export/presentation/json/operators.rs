@@ -17,7 +17,7 @@ pub(crate) struct OperatorsResponse<'a> {
     operators: Vec<OperatorView<'a>>,
     /// Workloads that loopwatch does not judge.
     not_judged: Vec<NotJudgedView<'a>>,
-    /// Custom resources that no operator claims.
+    /// Custom resources that no operator owns.
     unclaimed_kinds: &'a [String],
     /// Whether loopwatch has looked through the whole cluster once.
     complete: bool,

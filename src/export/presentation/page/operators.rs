@@ -127,7 +127,7 @@ fn unclaimed(kinds: &[String]) -> Markup {
 
     let content = html! {
         p class="panel" {
-            "The account of no workload may write the status of these kinds by name: "
+            "No operator that loopwatch has found owns these kinds: "
             @for (index, kind) in kinds.iter().enumerate() {
                 @if index > 0 { ", " }
                 span data-find { (kind) }
@@ -135,7 +135,7 @@ fn unclaimed(kinds: &[String]) -> Markup {
             "."
         }
     };
-    section("unclaimed", "Kinds that no operator claims", &content)
+    section("unclaimed", "Kinds without an operator", &content)
 }
 
 /// Names the operator on its own pages, with the way back to all of them.

@@ -54,6 +54,8 @@ struct EnvVariable {
 
 /// Environment variables that list the namespaces to watch. Most frameworks use the first.
 const VARIABLES: [&str; 3] = ["WATCH_NAMESPACE", "WATCH_NAMESPACES", "NAMESPACES"];
+/// The longest name of a namespace.
+const MAX_NAME: usize = 63;
 /// Limit on the namespaces in such a list. Each of them is a watch for each kind.
 const MAX_NAMESPACES: usize = 100;
 /// Annotation of the Operator Lifecycle Manager that lists the namespaces to watch.
@@ -82,7 +84,8 @@ impl PodTemplate {
             .collect();
 
         let is_name = |name: &str| {
-            !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
+            (1..=MAX_NAME).contains(&name.len())
+                && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
         };
         watched_namespaces.retain(|name| is_name(name));
         watched_namespaces.sort();

@@ -46,15 +46,16 @@ pub(crate) enum Sign {
 const CURRENT_FOR: Duration = Duration::from_secs(60);
 
 impl Scout {
-    /// Looks for signs of each contender in some objects of a kind. A kind that cannot be read shows none.
+    /// Looks for signs of each contender in some objects of a kind, in a namespace or anywhere. A kind that cannot be read shows none.
     pub(crate) async fn look(
         &mut self,
         contenders: &[Contender],
         key: &HashKey,
         kind: &ApiKind,
+        namespace: Option<&str>,
     ) -> Result<Vec<Sign>, Failure> {
         let Some(first) = contenders.first() else { return Ok(Vec::new()) };
-        let path = kind.collection(None);
+        let path = kind.collection(namespace);
         let sample = Sample::request(&first.cluster, key, &path, OBJECTS, "").await;
         let objects = sample.map(|sample| sample.objects).unwrap_or_default();
 
