@@ -11,7 +11,6 @@ use loopwatch_model::observation::{Cause, Observation, Probe};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Timestamp;
 use loopwatch_model::trace::Trace;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, info, warn};
@@ -26,7 +25,7 @@ use crate::sources::feed::{Feed, Observations, ServerClock};
 use crate::sources::operator::ProfileStore;
 use crate::system::own_pod::OwnPod;
 use crate::system::{coarse_timers, open_files};
-use crate::telemetry::SelfMetrics;
+use crate::telemetry::{GaugeShare, SelfMetrics};
 
 mod fleet;
 mod memory;
@@ -185,7 +184,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
 
     // The senders end only after the state is saved, because a hanging receiver takes seconds, and
     // a second signal or the kubelet may end the process meanwhile.
-    senders.close().await;
+    senders.close(false).await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
 }
@@ -206,6 +205,7 @@ fn fleet(
         exporter: Arc::clone(exporter),
         fleet,
         checkpoints: Arc::default(),
+        remembered: fleet::RememberedOperators::load(flags.state_dir.as_deref()),
     }
 }
 
@@ -226,7 +226,7 @@ pub(crate) async fn pump(
     mut observations: impl BorrowMut<Observations>,
     model: SharedModel,
     mut sink: Option<Segments>,
-    waiting: Gauge,
+    mut waiting: GaugeShare,
     ask: impl Fn(Probe) -> bool,
     outlets: Outlets,
 ) -> (Option<Segments>, Ended) {
@@ -246,7 +246,7 @@ pub(crate) async fn pump(
             },
             () = timer => batch.extend(observations.ticks()),
         }
-        waiting.set(i64::try_from(observations.len()).unwrap_or(i64::MAX));
+        waiting.set(observations.len());
 
         if let Some(sink) = sink.as_mut()
             && let Err(error) =

@@ -460,6 +460,7 @@ impl AlertFlags {
             token_file: alertmanager_token_file,
             ca_file: alertmanager_ca_file,
             labels: alert_label,
+            operator: None,
             links,
         })
     }

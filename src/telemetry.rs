@@ -8,6 +8,7 @@ mod fields;
 mod labels;
 mod process;
 mod readings;
+mod share;
 
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
@@ -23,6 +24,7 @@ pub use self::labels::{
 };
 pub use self::process::ProcessReadings;
 pub use self::readings::{AllocatorReadings, Readings, RuntimeReadings};
+pub(crate) use self::share::GaugeShare;
 
 /// The version of this build.
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");

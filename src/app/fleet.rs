@@ -9,12 +9,14 @@
 
 mod member; // one operator
 mod places; // which operators have a place
+mod remembered; // those of an earlier process
 mod settlement; // who owns which kind
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures::future::join_all;
 use loopwatch_model::checkpoint::Checkpoint;
 use loopwatch_model::observation::{Cause, LeftOut, Observation, PermissionsView};
 use loopwatch_model::settings::Settings;
@@ -24,8 +26,10 @@ use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
-use self::member::Member;
+use self::member::{Ending, Member};
 use self::places::{Judged, choose};
+use self::remembered::Remembered;
+pub(super) use self::remembered::RememberedOperators;
 use self::settlement::{OwnedKinds, Settlement};
 use super::rebuild::{Channels, Connection, Sources, connected};
 use super::{DRAIN, memory};
@@ -35,7 +39,8 @@ use crate::export::view::SkippedOperator;
 use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::{
-    ApiKind, ApiResources, Cluster, Discovery, Grants, Observed, OperatorName, Owners, SecretAccess,
+    ApiKind, ApiResources, Cluster, Discovery, Grants, Observed, OperatorName, Owners, Reach,
+    SecretAccess,
 };
 use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped, Wanted};
 use crate::sources::feed::{Closed, Feed};
@@ -54,6 +59,8 @@ pub(super) struct Follower {
     pub(super) fleet: Arc<Fleet>,
     /// What the models of operators knew when they stopped.
     pub(super) checkpoints: Arc<Mutex<BTreeMap<OperatorName, Checkpoint>>>,
+    /// The operators that were judged when they stopped.
+    pub(super) remembered: RememberedOperators,
 }
 
 /// The state of the task.
@@ -117,7 +124,9 @@ impl Follower {
             return stopped;
         };
 
+        let remembered = self.remembered.all().into_iter().map(|it| it.judged);
         let mut running = Running {
+            judged: remembered.collect(),
             follower: self,
             census: Census::default(),
             owners: Owners::default(),
@@ -125,7 +134,6 @@ impl Follower {
             settlement: Settlement::default(),
             members: BTreeMap::new(),
             tasks: JoinSet::new(),
-            judged: Vec::new(),
             gone: BTreeMap::new(),
             left_out: (0, 0),
             has_failed: false,
@@ -203,24 +211,28 @@ impl Running {
         self.send_grants(&judged);
         self.publish(&found, &owned, &served);
         self.judged = judged;
+        self.remember().await;
         self.report_left_out(without_place, feed).await;
         Ok(())
     }
 
     /// Finds the operators, on another thread: thousands of roles and bindings take milliseconds.
     async fn count(&self, served: &Arc<ApiResources>) -> Result<(Grants, Found), Failure> {
-        let (census, served) = (self.census.clone(), Arc::clone(served));
-        let discovery = &self.follower.connection.options.discovery;
-        let wanted = Wanted {
-            namespaces: discovery.namespaces.clone(),
-            excluded: discovery.exclude_namespaces.clone(),
-        };
+        let (census, served, wanted) = (self.census.clone(), Arc::clone(served), self.wanted());
         let counting = spawn_blocking(move || {
             let grants = census.grants();
             let found = census.find_operators(&grants, &served, &wanted);
             (grants, found)
         });
         counting.await.map_err(|panic| Failure::new(Cause::Other, panic_message(panic)))
+    }
+
+    fn wanted(&self) -> Wanted {
+        let discovery = &self.follower.connection.options.discovery;
+        Wanted {
+            namespaces: discovery.namespaces.clone(),
+            excluded: discovery.exclude_namespaces.clone(),
+        }
     }
 
     /// Returns the operators that the census no longer shows, although nobody else owns their kinds: while
@@ -231,27 +243,25 @@ impl Running {
         owned: &mut OwnedKinds,
         served: &ApiResources,
     ) -> Vec<Judged> {
-        let is_found = |name: &OperatorName| {
-            let all = found.operators.iter().chain(&found.unrestricted).map(|it| &it.name);
-            all.chain(found.skipped.iter().map(|it| &it.name)).any(|it| it == name)
-        };
-        let gone = self.judged.iter().filter(|it| !is_found(&it.operator.name));
+        let (there, wanted) = (found.names(), self.wanted());
+        let gone = self.judged.iter().filter(|it| !there.contains(&it.operator.name));
         let gone: Vec<Judged> = gone.cloned().collect();
         self.gone.retain(|name, _| gone.iter().any(|it| it.operator.name == *name));
 
         let mut kept = Vec::new();
         for operator in gone {
             let name = &operator.operator.name;
-            let Some(member) = self.members.get(name) else { continue };
             let left = operator.owned.iter().filter(|(kind, owner)| {
                 let others = owned.get(kind).map(Vec::as_slice).unwrap_or_default();
                 served.get(&kind.0, &kind.1).is_some()
+                    && is_wanted(&owner.reach, &wanted)
                     && !others.iter().any(|other| other.reach.overlaps(&owner.reach))
             });
             let left: Vec<_> = left.cloned().collect();
 
             let since = *self.gone.entry(name.clone()).or_insert_with(Instant::now);
-            if !left.is_empty() && (since.elapsed() < KEEP_FOR || member.has_objects()) {
+            let has_objects = || self.members.get(name).is_some_and(Member::has_objects);
+            if !left.is_empty() && (since.elapsed() < KEEP_FOR || has_objects()) {
                 for (kind, owner) in &left {
                     owned.entry(kind.clone()).or_default().push(owner.clone());
                 }
@@ -272,34 +282,43 @@ impl Running {
             return;
         }
 
+        let there = found.names();
+        let mut stopping = Vec::new();
         for name in others {
             let Some(member) = self.members.remove(&name) else { continue };
-            info!(operator = %name, "no longer watching this operator");
             self.follower.fleet.remove(&name.to_string());
 
             // Its account may have changed, or it may get its place back: then the next model begins with
             // what this one knows.
-            let is_there = judged.iter().any(|it| it.operator.name == name)
-                || found.skipped.iter().any(|it| it.name == name);
-            let checkpoint = member.stop(!is_there).await;
-            if is_there {
-                lock(&self.follower.checkpoints).extend(checkpoint.map(|it| (name, it)));
-            }
+            let ending = match judged.iter().any(|it| it.operator.name == name) {
+                true => Ending::Replaced,
+                false if there.contains(&name) => Ending::NotJudged,
+                false => Ending::Gone,
+            };
+            info!(operator = %name, ?ending, "no longer watching this operator");
+            stopping.push(async move { (name, member.stop(ending).await) });
         }
 
+        let stopped = join_all(stopping).await.into_iter();
+        let known = stopped.filter_map(|(name, checkpoint)| Some((name, checkpoint?)));
+        lock(&self.follower.checkpoints).extend(known);
         self.share_limits().await;
     }
 
     async fn start_new(&mut self, judged: &[Judged]) {
         let new = judged.iter().filter(|it| !self.members.contains_key(&it.operator.name));
-        let new: Vec<FoundOperator> = new.map(|it| it.operator.clone()).collect();
+        let new: Vec<&Judged> = new.collect();
         if new.is_empty() {
             return;
         }
 
-        for operator in new {
-            info!(operator = %operator.name, account = operator.account.1, "watching this operator");
-            self.start(&operator);
+        for Judged { operator, is_gone, .. } in new {
+            info!(operator = %operator.name, account = operator.account.1, is_gone, "watching this operator");
+            let grants = match is_gone {
+                true => self.follower.remembered.grants(operator),
+                false => None,
+            };
+            self.start(operator, grants.unwrap_or_else(|| Arc::clone(&self.grants)));
         }
 
         self.share_limits().await;
@@ -315,8 +334,8 @@ impl Running {
         }
     }
 
-    fn start(&mut self, operator: &FoundOperator) {
-        let grants = watch::Sender::new(Arc::clone(&self.grants));
+    fn start(&mut self, operator: &FoundOperator, grants: Arc<Grants>) {
+        let grants = watch::Sender::new(grants);
         let observed = Observed {
             operator: operator.name.to_string(),
             account: operator.account.clone(),
@@ -345,6 +364,16 @@ impl Running {
         self.members.insert(operator.name.clone(), member);
 
         self.tasks.spawn(task);
+    }
+
+    /// Has the next process know the operators that this one judges.
+    async fn remember(&self) {
+        let operators = self.judged.iter().filter_map(|judged| {
+            let grants = self.members.get(&judged.operator.name)?.grants();
+            let rules = grants.of_account(&judged.operator.account);
+            Some(Remembered { judged: judged.clone(), rules })
+        });
+        self.follower.remembered.set(operators.collect()).await;
     }
 
     /// Forgets the operators whose task has ended without being stopped, which is a bug. Their models start
@@ -389,7 +418,7 @@ impl Running {
 
     /// Reports what had no room: in the census, and among the operators.
     async fn report_left_out(&mut self, without_place: usize, feed: &Feed) {
-        let left_out = (self.census.left_out(), without_place);
+        let left_out = (self.census.left_out() + self.grants.left_out(), without_place);
         if left_out == self.left_out {
             return;
         }
@@ -434,5 +463,13 @@ impl Running {
             self.follower.fleet.remove(&name.to_string());
             checkpoints.extend(member.checkpoint().map(|checkpoint| (name.clone(), checkpoint)));
         }
+    }
+}
+
+/// Whether the user wants a part of the namespaces.
+fn is_wanted(reach: &Reach, wanted: &Wanted) -> bool {
+    match reach {
+        Reach::Everywhere => true,
+        Reach::In(namespaces) => namespaces.iter().any(|namespace| wanted.allows(namespace)),
     }
 }

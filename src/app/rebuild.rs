@@ -32,7 +32,7 @@ use super::{CHANNEL, DRAIN, Outlets, SharedModel, lock, pump, state};
 use crate::export::server::Exporter;
 use crate::net::Failure;
 use crate::sources::feed::{Feed, Observations, ServerClock};
-use crate::telemetry::{RebuildLabels, RebuiltPart};
+use crate::telemetry::{GaugeShare, RebuildLabels, RebuiltPart};
 
 /// Everything that a rebuild needs.
 pub(super) struct Core {
@@ -207,7 +207,8 @@ impl Core {
     }
 
     fn start_pump(&self) -> JoinHandle<()> {
-        let (model, waiting) = (self.model.clone(), self.exporter.metrics().channel_depth.clone());
+        let (model, waiting) =
+            (self.model.clone(), GaugeShare::of(&self.exporter.metrics().channel_depth));
         let (observations, ask, outlets) =
             (self.observations.clone(), self.ask.clone(), self.outlets.clone());
         tokio::spawn(async move {

@@ -11,7 +11,7 @@ use tracing::warn;
 
 use super::{SharedModel, lock};
 use crate::config::Flags;
-use crate::export::delivery::alertmanager::{AlertLabel, Alerting};
+use crate::export::delivery::alertmanager::{Alerting, AlertmanagerOptions};
 use crate::export::delivery::notify::{Event, Notifier};
 use crate::export::delivery::traces::{Collector, TraceExporter};
 use crate::export::server::Exporter;
@@ -78,12 +78,19 @@ impl Senders {
         model: &SharedModel,
         exporter: &Exporter,
     ) -> Self {
-        let mut flags = flags.clone();
-        flags.alerting.alert_label.push(AlertLabel::operator(operator));
-        Self { operator: Some(operator.to_owned()), ..Self::start(&flags, model, exporter) }
+        Self::start_about(Some(operator.to_owned()), flags, model, exporter)
     }
 
     pub(super) fn start(flags: &Flags, model: &SharedModel, exporter: &Exporter) -> Self {
+        Self::start_about(None, flags, model, exporter)
+    }
+
+    fn start_about(
+        operator: Option<String>,
+        flags: &Flags,
+        model: &SharedModel,
+        exporter: &Exporter,
+    ) -> Self {
         let metrics = exporter.metrics();
         let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
         let requests = &metrics.notify_requests;
@@ -94,6 +101,7 @@ impl Senders {
         let alerting = flags
             .alerting
             .options(flags.serve.links())
+            .map(|options| AlertmanagerOptions { operator: operator.clone(), ..options })
             .map(|options| Alerting::start(&options, model.clone(), metrics));
 
         // The problems of the configuration already include these.
@@ -105,7 +113,7 @@ impl Senders {
             exporter.set_traces(traces.clone());
         }
 
-        Self { notifying, alerting, tracing, operator: None }
+        Self { notifying, alerting, tracing, operator }
     }
 
     pub(super) fn outlets(&self) -> Outlets {
@@ -116,8 +124,9 @@ impl Senders {
         }
     }
 
-    /// Sends the rest of all queues concurrently.
-    pub(super) async fn close(self) {
+    /// Sends the rest of all queues concurrently. With `clear_alerts`, all alerts end: loopwatch no longer
+    /// judges this operator.
+    pub(super) async fn close(self, clear_alerts: bool) {
         let notified = async {
             if let Some((notifier, delivering)) = self.notifying {
                 notifier.close(delivering).await;
@@ -131,7 +140,7 @@ impl Senders {
 
         let alerted = async {
             if let Some(alerting) = self.alerting {
-                alerting.close().await;
+                alerting.close(clear_alerts).await;
             }
         };
 

@@ -67,7 +67,12 @@ pub(super) async fn remove(dir: PathBuf) {
             _ => std::fs::remove_dir(&dir),
         };
         if let Err(error) = gone.or_else(ignore_absence) {
-            warn!(dir = %dir.display(), %error, "cannot remove the checkpoint of an operator that is gone");
+            return warn!(dir = %dir.display(), %error, "cannot remove the checkpoint of an operator that is gone");
+        }
+
+        // That of the namespace stays if it has other operators.
+        if let Some(namespace) = dir.parent() {
+            let _ = std::fs::remove_dir(namespace);
         }
     });
     log_panic(removed.await);
@@ -133,10 +138,22 @@ fn report(dir: &Path, error: &std::io::Error) {
     warn!(dir = %dir.display(), %error, "cannot write the checkpoint");
 }
 
-/// Writes the checkpoint to a new file and renames it, so that a crash leaves the old one intact. A
-/// lock keeps out another process that writes at the same time, such as the Pod that an update
-/// replaces: it would rename an incomplete file.
 fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Result<()> {
+    replace(dir, FILE, |new| {
+        let mut writer = Writer::create(new, settings, None)?;
+        writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(checkpoint)))?;
+        writer.finish()
+    })
+}
+
+/// Writes a new file and renames it, so that a crash leaves the old one intact. A lock keeps out another
+/// process that writes at the same time, such as the Pod that an update replaces: it would rename an
+/// incomplete file.
+pub(super) fn replace(
+    dir: &Path,
+    file: &str,
+    write: impl FnOnce(&Path) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     std::fs::create_dir_all(dir)?;
     let folder = std::fs::File::open(dir)?;
 
@@ -148,16 +165,14 @@ fn write(dir: &Path, settings: &Settings, checkpoint: Checkpoint) -> std::io::Re
         ));
     }
 
-    let new: PathBuf = dir.join(format!("{FILE}.new"));
+    let new: PathBuf = dir.join(format!("{file}.new"));
     match std::fs::remove_file(&new) {
         Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
 
-    let mut writer = Writer::create(&new, settings, None)?;
-    writer.write(SystemClock::new().wall(), &Observation::Restored(Box::new(checkpoint)))?;
-    writer.finish()?;
-    std::fs::rename(new, dir.join(FILE))?;
+    write(&new)?;
+    std::fs::rename(new, dir.join(file))?;
 
     // Without this, the old file may come back after a power failure.
     folder.sync_all()
@@ -276,6 +291,22 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&other)?, "untouched");
         assert!(std::fs::symlink_metadata(directory.path().join(FILE))?.is_file());
 
+        Ok(())
+    }
+
+    #[tokio::test]
+    async fn nothing_is_left_of_an_operator_that_is_gone() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let of = |name: &str| directory.path().join("ops").join(name);
+        for name in ["a", "b"] {
+            write(&of(name), &Settings::default(), Checkpoint::default())?;
+        }
+
+        remove(of("a")).await;
+        assert!(!of("a").exists() && of("b").exists());
+        remove(of("b")).await;
+        remove(of("b")).await;
+        assert_eq!(std::fs::read_dir(directory.path())?.count(), 0);
         Ok(())
     }
 

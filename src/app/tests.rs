@@ -8,6 +8,7 @@ use super::*;
 use crate::export::delivery::fake_receiver::FakeReceiver;
 use crate::export::delivery::notify::{Notifier, Webhook, webhook_url};
 use crate::net::NameLookups;
+use crate::telemetry::GaugeShare;
 
 fn kind() -> WatchedKind {
     watched("example.io", "Widget", "widgets", Role::Primary)
@@ -49,7 +50,7 @@ async fn a_changed_reference_reaches_the_webhook_at_once() {
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };
     let pumping =
-        tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
+        tokio::spawn(pump(observations, model, None, GaugeShare::default(), |_| false, outlets));
 
     for start in [
         Observation::KindsDiscovered(vec![kind()]),
@@ -91,7 +92,7 @@ async fn a_chosen_finding_reaches_the_webhook() {
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };
     let pumping =
-        tokio::spawn(pump(observations, model, None, Gauge::default(), |_| false, outlets));
+        tokio::spawn(pump(observations, model, None, GaugeShare::default(), |_| false, outlets));
 
     feed.invalid(SourceId::Config, "deadline: no duration".to_owned())
         .await

@@ -13,7 +13,6 @@ use loopwatch_model::observation::{Answer, Observation, Probe};
 use loopwatch_model::settings::{ALL_FINDINGS, FindingRule, Settings};
 use loopwatch_model::snapshot::ObjectState;
 use loopwatch_model::time::{Span, Timestamp};
-use prometheus_client::metrics::gauge::Gauge;
 
 use super::file::no_namespace;
 use super::play::{self, Played, Shown};
@@ -28,6 +27,7 @@ use crate::sources::decoding::{DecodeOptions, Extra};
 use crate::sources::feed::{Clock, Feed, SystemClock};
 use crate::sources::offline::Dump;
 use crate::sources::supervisor::{Handle, LeaseSelection, Supervisor};
+use crate::telemetry::GaugeShare;
 
 /// Limit on rounds of questions about a dump: an answer may lead to another question.
 const ANSWER_ROUNDS: i64 = 100;
@@ -321,7 +321,7 @@ pub(super) async fn judge_cluster(
         observations,
         model.clone(),
         None,
-        Gauge::default(),
+        GaugeShare::default(),
         handle.reader(),
         Outlets::default(),
     ));

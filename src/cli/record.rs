@@ -9,7 +9,6 @@ use clap::Args;
 use loopwatch_model::model::Model;
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::Span;
-use prometheus_client::metrics::gauge::Gauge;
 use tokio_util::sync::CancellationToken;
 
 use super::SUCCESS;
@@ -19,6 +18,7 @@ use crate::recording::Segments;
 use crate::sources::api_server::{Cluster, Selection};
 use crate::sources::feed::ServerClock;
 use crate::sources::supervisor::{SourceOptions, Supervisor};
+use crate::telemetry::GaugeShare;
 
 /// Flags of `record`.
 #[derive(Args, Debug)]
@@ -132,7 +132,7 @@ async fn observe(
         observations,
         model,
         Some(segments),
-        Gauge::default(),
+        GaugeShare::default(),
         ask,
         Outlets::default(),
     ));

@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use loopwatch_model::checkpoint::Checkpoint;
@@ -36,9 +37,22 @@ pub(super) struct Member {
     effective: watch::Sender<Effective>,
     state_dir: Option<PathBuf>,
     stop: CancellationToken,
+    /// Whether its alerts end with it.
+    clear_alerts: Arc<AtomicBool>,
     ended: CancellationToken,
     /// Stops the task if this is dropped.
     _guard: DropGuard,
+}
+
+/// Why a model stops.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Ending {
+    /// Another one takes its place, and begins with what it knows.
+    Replaced,
+    /// loopwatch does not judge the operator for now.
+    NotJudged,
+    /// The operator is gone, or owns nothing.
+    Gone,
 }
 
 impl Member {
@@ -74,6 +88,7 @@ impl Member {
         .with_outlets(senders.outlets());
 
         let (stop, ended) = (stop.child_token(), CancellationToken::new());
+        let clear_alerts = Arc::new(AtomicBool::new(false));
         let member = Self {
             operator: operator.clone(),
             model: model.clone(),
@@ -84,6 +99,7 @@ impl Member {
             effective: sender,
             state_dir: flags.state_dir.clone(),
             stop: stop.clone(),
+            clear_alerts: Arc::clone(&clear_alerts),
             ended: ended.clone(),
             _guard: stop.clone().drop_guard(),
         };
@@ -98,7 +114,7 @@ impl Member {
             if let (Some(dir), Some(saving)) = (&flags.state_dir, saving) {
                 state::save_last(dir, &model, saving).await;
             }
-            senders.close().await;
+            senders.close(clear_alerts.load(Ordering::Relaxed)).await;
         };
         (member, task)
     }
@@ -117,15 +133,22 @@ impl Member {
         self.ended.is_cancelled()
     }
 
-    /// Stops the task, which still saves and sends what it has to. Returns what the model knows. With
-    /// `for_good`, removes its state from the disk.
-    pub(super) async fn stop(self, for_good: bool) -> Option<Checkpoint> {
-        self.stop.cancel();
-        let _ = timeout(STOP_WITHIN, self.ended.cancelled()).await;
-        if let Some(dir) = self.state_dir.clone().filter(|_| for_good) {
+    /// Stops the task, which still saves and sends what it has to. Returns what the model knows, unless the
+    /// operator is gone: then the state on the disk goes, too.
+    pub(super) async fn stop(self, ending: Ending) -> Option<Checkpoint> {
+        let Self { model, feed, state_dir, stop, clear_alerts, ended, .. } = self;
+        clear_alerts.store(ending != Ending::Replaced, Ordering::Relaxed);
+        drop(feed); // while it exists, the task waits for more
+        stop.cancel();
+        let _ = timeout(STOP_WITHIN, ended.cancelled()).await;
+
+        if ending != Ending::Gone {
+            return checkpoint(&model);
+        }
+        if let Some(dir) = state_dir {
             state::remove(dir).await;
         }
-        self.checkpoint()
+        None
     }
 
     /// Whether objects of its kinds exist.
@@ -161,10 +184,19 @@ impl Member {
         }
     }
 
+    /// The permissions that its sources know.
+    pub(super) fn grants(&self) -> Arc<Grants> {
+        Arc::clone(&self.grants.borrow())
+    }
+
     /// What the model knows; `None` if it panics.
     pub(super) fn checkpoint(&self) -> Option<Checkpoint> {
-        catch_unwind(AssertUnwindSafe(|| lock(&self.model).checkpoint())).ok()
+        checkpoint(&self.model)
     }
+}
+
+fn checkpoint(model: &SharedModel) -> Option<Checkpoint> {
+    catch_unwind(AssertUnwindSafe(|| lock(model).checkpoint())).ok()
 }
 
 /// A model with what an earlier one of this operator knew.

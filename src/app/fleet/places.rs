@@ -5,13 +5,15 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use super::member::Member;
 use super::settlement::OwnedKinds;
 use crate::sources::api_server::{Kind, OperatorName, Owner, Reach};
 use crate::sources::census::{Found, FoundOperator, NotJudged};
 
 /// An operator with a place.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Judged {
     pub(super) operator: FoundOperator,
     pub(super) owned: Vec<(Kind, Owner)>,

@@ -9,10 +9,12 @@
 //! A posting contains everything that fires or has recently cleared, so a receiver that was away
 //! needs only the newest one: no queue grows in the meantime. Every replica posts the same alerts,
 //! and Alertmanager merges those with equal labels. When the process stops, its alerts stay: they
-//! expire unless another process repeats them. `docs/alerts.md` describes this for users.
+//! expire unless another process repeats them. When it only ends to watch an operator, it clears the
+//! alerts about that one. `docs/alerts.md` describes this for users.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -41,11 +43,13 @@ use self::receiver::Receiver;
 pub(crate) use self::url::alertmanager_url;
 use crate::export::view::View;
 use crate::net::NameLookups;
-use crate::telemetry::{AlertingMetrics, SelfMetrics};
+use crate::telemetry::{AlertingMetrics, GaugeShare, SelfMetrics};
 
 /// The tasks that post alerts.
 pub(crate) struct Alerting {
     stop: CancellationToken,
+    /// Whether to clear all alerts at the end.
+    clear: Arc<AtomicBool>,
     evaluating: JoinHandle<()>,
     posting: Vec<JoinHandle<()>>,
 }
@@ -62,7 +66,7 @@ impl Alerting {
         view: Arc<dyn View>,
         metrics: &SelfMetrics,
     ) -> Self {
-        let stop = CancellationToken::new();
+        let (stop, clear) = (CancellationToken::new(), Arc::default());
         let (sender, postings) = watch::channel(Arc::new(Posting::default()));
         let mut posting = Vec::new();
 
@@ -81,14 +85,28 @@ impl Alerting {
 
         let labels = options.labels.iter().cloned().map(AlertLabel::into_pair).collect();
         let alerts = ActiveAlerts::new(labels, options.links.clone());
-        let evaluating =
-            tokio::spawn(evaluate(alerts, view, sender, metrics.alerting.clone(), stop.clone()));
+        let alerts = match &options.operator {
+            None => alerts,
+            Some(operator) => alerts.about(operator),
+        };
+        let evaluating = Evaluating {
+            alerts,
+            view,
+            postings: sender,
+            metrics: metrics.alerting.clone(),
+            firing: GaugeShare::of(&metrics.alerting.firing),
+            stop: stop.clone(),
+            clear: Arc::clone(&clear),
+        };
+        let evaluating = tokio::spawn(evaluating.run());
 
-        Self { stop, evaluating, posting }
+        Self { stop, clear, evaluating, posting }
     }
 
-    /// Posts the last changes, and stops.
-    pub(crate) async fn close(self) {
+    /// Posts the last changes, and stops. With `clear`, also clears all alerts: nobody judges any more
+    /// what they are about.
+    pub(crate) async fn close(self, clear: bool) {
+        self.clear.store(clear, Ordering::Relaxed);
         self.stop.cancel();
         let mut tasks: Vec<JoinHandle<()>> = self.posting;
         tasks.push(self.evaluating);
@@ -108,43 +126,56 @@ impl Alerting {
     }
 }
 
-/// Reads the findings regularly, and publishes what the Alertmanagers should know. Dropping the
-/// sender ends their tasks.
-async fn evaluate(
-    mut alerts: ActiveAlerts,
+/// The task that decides which alerts fire. Its end ends the tasks that post.
+struct Evaluating {
+    alerts: ActiveAlerts,
     view: Arc<dyn View>,
     postings: watch::Sender<Arc<Posting>>,
     metrics: AlertingMetrics,
+    firing: GaugeShare,
     stop: CancellationToken,
-) {
-    let mut ticks = interval(EVALUATE_EVERY);
-    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    clear: Arc<AtomicBool>,
+}
 
-    let mut ready = false;
-    loop {
-        let stopping = stop.run_until_cancelled(ticks.tick()).await.is_none();
+impl Evaluating {
+    /// Reads the findings regularly, and publishes what the Alertmanagers should know.
+    async fn run(mut self) {
+        let mut ticks = interval(EVALUATE_EVERY);
+        ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
 
+        let mut ready = false;
+        loop {
+            let stopping = self.stop.run_until_cancelled(ticks.tick()).await.is_none();
+            self.evaluate(&mut ready);
+            if stopping && self.clear.load(Ordering::Relaxed) {
+                self.alerts.clear_all();
+            }
+
+            self.firing.set(self.alerts.firing().len());
+            if let Some(posting) = self.alerts.posting() {
+                self.postings.send_replace(Arc::new(posting));
+            }
+
+            if stopping {
+                return;
+            }
+        }
+    }
+
+    /// Reads the findings.
+    fn evaluate(&mut self, ready: &mut bool) {
         // A model that has panicked may panic here again before it is rebuilt. That must not end
         // the alerts.
         let seen = catch_unwind(AssertUnwindSafe(|| {
             // Until the first lists are complete, loopwatch does not know which alerts of an
             // earlier process still fire.
-            ready = ready || view.pending().is_empty();
-            ready.then(|| view.snapshot())
+            *ready = *ready || self.view.pending().is_empty();
+            ready.then(|| self.view.snapshot())
         }));
 
         if let Ok(Some(snapshot)) = seen {
-            let dropped = alerts.update(&snapshot);
-            metrics.dropped.inc_by(dropped);
-        }
-
-        metrics.firing.set(i64::try_from(alerts.firing().len()).unwrap_or(i64::MAX));
-        if let Some(posting) = alerts.posting() {
-            postings.send_replace(Arc::new(posting));
-        }
-
-        if stopping {
-            return;
+            let dropped = self.alerts.update(&snapshot);
+            self.metrics.dropped.inc_by(dropped);
         }
     }
 }

@@ -131,6 +131,10 @@ pub(crate) trait WatchSink: Send + Sync {
     fn deleted(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure>;
     /// Handles a bookmark: nothing else happened up to `version`.
     fn progressed(&mut self, version: &str, out: &mut Vec<Observation>);
+    /// Whether the next stream has to begin with a list, because the sink has dropped objects.
+    fn needs_list(&self) -> bool {
+        false
+    }
 }
 
 /// State shared by all watches of a cluster.
@@ -272,6 +276,9 @@ impl<S: WatchSink> Watcher<S> {
                 self.fill(stream, epoch, give_up, permit).await
             }
             WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
+            WatchState::Disconnected { .. } if self.sink.needs_list() => {
+                self.begin(Listing::Streamed).await
+            }
             WatchState::Disconnected { version, rejected } => self.open(version, rejected).await,
             WatchState::Following { stream, version, proven_at } => {
                 self.follow(stream, version, proven_at).await

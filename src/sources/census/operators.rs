@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::{Deserialize, Serialize};
+
 use super::Census;
 use super::table::Name;
 use super::workloads::Workload;
@@ -14,7 +16,7 @@ use crate::sources::api_server::{
 };
 
 /// A workload whose account may write the status of custom resources.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FoundOperator {
     pub(crate) name: OperatorName,
     /// The service account of its Pods.
@@ -109,13 +111,19 @@ impl NotJudged {
 }
 
 impl Wanted {
-    fn allows(&self, namespace: &str) -> bool {
+    pub(crate) fn allows(&self, namespace: &str) -> bool {
         let is_among = |names: &[String]| names.iter().any(|name| name == namespace);
         (self.namespaces.is_empty() || is_among(&self.namespaces)) && !is_among(&self.excluded)
     }
 }
 
 impl Found {
+    /// All workloads that loopwatch judges, or says why it does not.
+    pub(crate) fn names(&self) -> BTreeSet<OperatorName> {
+        let operators = self.operators.iter().chain(&self.unrestricted).map(|it| &it.name);
+        operators.chain(self.skipped.iter().map(|it| &it.name)).cloned().collect()
+    }
+
     pub(crate) fn skip(&mut self, name: OperatorName, why: NotJudged) {
         self.skipped.push(Skipped { name, why });
     }

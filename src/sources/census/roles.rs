@@ -13,7 +13,12 @@ use crate::sources::decoding::or_default;
 
 /// The rules of a role about kinds, sorted.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct RoleRules(Arc<[ResourceRule]>);
+pub(super) struct RoleRules {
+    rules: Arc<[ResourceRule]>,
+    weight: usize,
+    /// Whether some had no room.
+    is_cut: bool,
+}
 
 /// A binding.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +26,9 @@ pub(super) struct Binding {
     /// Whether it names a ClusterRole.
     to_cluster_role: bool,
     role: String,
-    subjects: Vec<Subject>,
+    subjects: BTreeSet<Subject>,
+    /// Whether some had no room.
+    is_cut: bool,
 }
 
 /// Limit on the rules of a role, and on the subjects of a binding. Somebody who may create them must not
@@ -105,16 +112,16 @@ impl Roles {
     pub(super) fn grants(&self, accounts: BTreeSet<Account>) -> Grants {
         let mut grants = Grants::of_accounts(accounts);
         let mut bind = |(namespace, _): &Name, binding: &Binding| {
-            let Binding { to_cluster_role, role, subjects } = binding;
+            let Binding { to_cluster_role, role, subjects, .. } = binding;
             let rules = match to_cluster_role {
                 true => self.cluster_roles.get(&(String::new(), role.clone())),
                 false => self.roles.get(&(namespace.clone(), role.clone())),
             };
 
             // A binding may name a role that does not exist.
-            if let Some(RoleRules(rules)) = rules {
+            if let Some(RoleRules { rules, weight, .. }) = rules {
                 let is_for_people = *to_cluster_role && FOR_PEOPLE.contains(&role.as_str());
-                let granted = Granted { rules, is_for_people };
+                let granted = Granted { rules, weight, is_for_people };
                 subjects.iter().for_each(|subject| grants.add(subject, namespace, &granted));
             }
         };
@@ -134,6 +141,7 @@ impl Record for RoleRules {
         rules.retain(|rule| !rule.resources.is_empty() && rule.resource_names.is_empty());
         rules.sort();
         rules.dedup();
+        let is_cut = rules.len() > MAX_RULES;
         rules.truncate(MAX_RULES);
         let rules = rules.into_iter().map(|rule| ResourceRule {
             verbs: rule.verbs,
@@ -142,17 +150,25 @@ impl Record for RoleRules {
             resource_names: None,
         });
 
-        Ok(metadata.read(Some(Self(rules.collect()))))
+        let rules: Arc<[ResourceRule]> = rules.collect();
+        let weight = rules.iter().map(weight).sum();
+        Ok(metadata.read(Some(Self { rules, weight, is_cut })))
     }
 
     fn weight(&self) -> usize {
-        let of = |list: &[String]| list.iter().map(|text| text.len() + TEXT).sum::<usize>();
-        let of_rule = |rule: &ResourceRule| {
-            let lists = [rule.api_groups.as_deref(), rule.resources.as_deref()];
-            of(&rule.verbs) + lists.into_iter().flatten().map(of).sum::<usize>() + 4 * TEXT
-        };
-        self.0.iter().map(of_rule).sum()
+        self.weight
     }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+}
+
+/// Approximately the bytes of a rule.
+fn weight(rule: &ResourceRule) -> usize {
+    let of = |list: &[String]| list.iter().map(|text| text.len() + TEXT).sum::<usize>();
+    let lists = [rule.api_groups.as_deref(), rule.resources.as_deref()];
+    of(&rule.verbs) + lists.into_iter().flatten().map(of).sum::<usize>() + 4 * TEXT
 }
 
 impl Record for Binding {
@@ -163,11 +179,13 @@ impl Record for Binding {
             subjects.into_iter().filter_map(|SubjectDocument { kind, namespace, name }| {
                 Subject::new(&kind, namespace, name)
             });
-        let subjects: Vec<Subject> = subjects.take(MAX_SUBJECTS).collect();
-        let record = (!subjects.is_empty()).then(|| Self {
+        let all: BTreeSet<Subject> = subjects.collect();
+        let is_cut = all.len() > MAX_SUBJECTS;
+        let record = (!all.is_empty()).then(|| Self {
             to_cluster_role: role_ref.kind == "ClusterRole",
             role: role_ref.name,
-            subjects,
+            subjects: all.into_iter().take(MAX_SUBJECTS).collect(),
+            is_cut,
         });
 
         Ok(metadata.read(record))
@@ -179,6 +197,10 @@ impl Record for Binding {
             Subject::Group(name) => name.len() + 3 * TEXT,
         };
         self.role.len() + self.subjects.iter().map(of).sum::<usize>()
+    }
+
+    fn is_cut(&self) -> bool {
+        self.is_cut
     }
 }
 
@@ -243,7 +265,30 @@ mod tests {
         let rules = vec![rule; 5_000].join(",");
         let json = format!(r#"{{"metadata":{{"name":"r"}},"rules":[{rules}]}}"#);
         let read = RoleRules::read(json.as_bytes()).expect("a role");
-        assert_eq!(read.record.map(|RoleRules(rules)| rules.len()), Some(1));
+        let role = read.record.expect("its rules");
+        assert_eq!((role.rules.len(), role.is_cut), (1, false));
+    }
+
+    #[test]
+    fn a_role_or_a_binding_without_room_for_all_of_it_counts_as_left_out() {
+        let all = Roles::default();
+        let rule = |number| {
+            format!(r#"{{"verbs":["get"],"apiGroups":["a.io"],"resources":["w{number}"]}}"#)
+        };
+        let rules: Vec<String> = (0..=MAX_RULES).map(rule).collect();
+        let rules = rules.join(",");
+        put(&all.roles, &format!(r#"{{"metadata":{{"name":"r"}},"rules":[{rules}]}}"#));
+        assert_eq!(all.left_out(), 1);
+
+        let subject =
+            |number| format!(r#"{{"kind":"ServiceAccount","namespace":"a","name":"b{number}"}}"#);
+        for most in [MAX_SUBJECTS, MAX_SUBJECTS + 1] {
+            let subjects: Vec<String> = (0..most).map(subject).collect();
+            let subjects = subjects.join(",");
+            let json = format!(r#"{{"metadata":{{"name":"b{most}"}},"subjects":[{subjects}]}}"#);
+            put(&all.bindings, &json);
+        }
+        assert_eq!(all.left_out(), 2);
     }
 
     #[test]

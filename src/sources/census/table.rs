@@ -1,6 +1,7 @@
 //! The objects of one kind, reduced to what matters, and the sink that keeps them up to date.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex};
 
 use loopwatch_model::observation::{Observation, SourceId};
@@ -20,6 +21,10 @@ pub(super) trait Record: Clone + PartialEq + Send + Sync + 'static {
     fn read(object: &[u8]) -> Result<Read<Self>, Failure>;
     /// Approximately the bytes that it takes.
     fn weight(&self) -> usize;
+    /// Whether a part of the object had no room.
+    fn is_cut(&self) -> bool {
+        false
+    }
 }
 
 /// An object that has been read.
@@ -43,7 +48,17 @@ struct Content<T> {
     weight: usize,
     by_namespace: BTreeMap<String, usize>,
     is_listed: bool,
-    left_out: u64,
+    without_room: WithoutRoom,
+}
+
+/// The objects without room.
+#[derive(Debug, Default)]
+struct WithoutRoom {
+    /// Hashes of their names: anybody may choose long ones.
+    names: HashSet<u64>,
+    key: RandomState,
+    /// Whether others have gone since the last list, so that some may have room now.
+    may_have_room: bool,
 }
 
 /// Turns the events of a watch into the content of a table.
@@ -66,6 +81,9 @@ const MAX_WEIGHT: usize = 12 << 20;
 /// The share of it that the objects of one namespace may have, so that nobody fills it alone.
 const SHARE: usize = 8;
 
+/// Limit on the names of objects without room. loopwatch counts no more of them.
+const MAX_NAMES: usize = 20_000;
+
 /// What a text takes besides its characters.
 pub(super) const TEXT: usize = 24;
 
@@ -84,10 +102,12 @@ impl<T> Default for Table<T> {
     }
 }
 
-impl<T: Clone> Table<T> {
-    /// How many objects had no room.
+impl<T: Record> Table<T> {
+    /// How many objects had no room, or not for all of them.
     pub(super) fn left_out(&self) -> u64 {
-        lock(&self.content).left_out
+        let content = lock(&self.content);
+        let cut = content.records.values().filter(|record| record.is_cut()).count();
+        (content.without_room.names.len() + cut) as u64
     }
 
     pub(super) fn get(&self, name: &Name) -> Option<T> {
@@ -108,13 +128,14 @@ impl<T: Clone> Table<T> {
 impl<T> Default for Content<T> {
     fn default() -> Self {
         let (records, by_namespace) = (BTreeMap::new(), BTreeMap::new());
-        Self { records, weight: 0, by_namespace, is_listed: false, left_out: 0 }
+        let without_room = WithoutRoom::default();
+        Self { records, weight: 0, by_namespace, is_listed: false, without_room }
     }
 }
 
 impl<T: Record> Content<T> {
-    fn remove(&mut self, name: &Name) -> Option<T> {
-        let record = self.records.remove(name)?;
+    fn remove(&mut self, name: &Name) {
+        let Some(record) = self.records.remove(name) else { return };
         let weight = weight(name, &record);
         self.weight -= weight;
         if let Some(of_namespace) = self.by_namespace.get_mut(&name.0) {
@@ -123,23 +144,66 @@ impl<T: Record> Content<T> {
                 self.by_namespace.remove(&name.0);
             }
         }
-
-        Some(record)
     }
 
-    /// Inserts a record; returns false if there is no room for it.
-    fn insert(&mut self, name: Name, record: T) -> bool {
+    /// Replaces a record, or removes it.
+    fn put(&mut self, name: Name, record: Option<T>) {
+        let weight = self.weight;
+        self.without_room.remove(&name);
+        self.remove(&name);
+        if let Some(record) = record {
+            self.insert(name, record);
+        }
+
+        self.without_room.may_have_room |= self.weight < weight;
+    }
+
+    /// Inserts a record, if there is room for it.
+    fn insert(&mut self, name: Name, record: T) {
         let weight = weight(&name, &record);
         let of_namespace = self.by_namespace.get(&name.0).copied().unwrap_or_default() + weight;
         let is_full = !name.0.is_empty() && of_namespace > MAX_WEIGHT / SHARE;
         if is_full || self.weight + weight > MAX_WEIGHT {
-            return false;
+            self.without_room.add(&name);
+            return;
         }
 
         self.weight += weight;
         self.by_namespace.insert(name.0.clone(), of_namespace);
         self.records.insert(name, record);
-        true
+    }
+
+    /// Ends a list. Without the names in it, an incomplete one does not show which objects are gone.
+    fn end_list(&mut self, listed: Option<&BTreeSet<Name>>) {
+        self.is_listed = true;
+        let Some(listed) = listed else { return };
+
+        let gone = self.records.keys().filter(|name| !listed.contains(*name));
+        let gone: Vec<Name> = gone.cloned().collect();
+        gone.into_iter().for_each(|name| self.put(name, None));
+        self.without_room.keep(listed);
+    }
+}
+
+impl WithoutRoom {
+    fn add(&mut self, name: &Name) {
+        if self.names.len() < MAX_NAMES {
+            self.names.insert(self.key.hash_one(name));
+        }
+    }
+
+    fn remove(&mut self, name: &Name) {
+        if !self.names.is_empty() {
+            self.names.remove(&self.key.hash_one(name));
+        }
+    }
+
+    /// Forgets all objects except those of a list.
+    fn keep(&mut self, listed: &BTreeSet<Name>) {
+        if !self.names.is_empty() {
+            let listed: HashSet<u64> = listed.iter().map(|name| self.key.hash_one(name)).collect();
+            self.names.retain(|name| listed.contains(name));
+        }
     }
 }
 
@@ -153,13 +217,9 @@ impl<T: Record> TableSink<T> {
     /// Keeps an object, or forgets it if it does not matter.
     fn keep(&self, name: Name, record: Option<T>) {
         let mut content = lock(&self.table.content);
-        let before = content.remove(&name);
-        let is_changed = before != record;
-        if record.is_some_and(|record| !content.insert(name, record)) {
-            content.left_out += 1;
-        }
-
-        if is_changed && content.is_listed {
+        let is_same = content.records.get(&name) == record.as_ref();
+        content.put(name, record);
+        if !is_same && content.is_listed {
             self.changed.notify_one();
         }
     }
@@ -186,6 +246,7 @@ impl<T: Record> WatchSink for TableSink<T> {
     fn began(&mut self, _: u64, _: &mut Vec<Observation>) {
         self.listed.clear();
         self.is_incomplete = false;
+        lock(&self.table.content).without_room.may_have_room = false;
     }
 
     fn listed(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<(), Failure> {
@@ -201,16 +262,7 @@ impl<T: Record> WatchSink for TableSink<T> {
 
     fn ended(&mut self, _: u64, _: &str, _: &mut Vec<Observation>) {
         let listed = std::mem::take(&mut self.listed);
-        {
-            // An object that the list skipped is not gone.
-            let mut content = lock(&self.table.content);
-            let is_incomplete = self.is_incomplete;
-            let gone =
-                content.records.keys().filter(|name| !is_incomplete && !listed.contains(*name));
-            let gone: Vec<Name> = gone.cloned().collect();
-            gone.iter().for_each(|name| drop(content.remove(name)));
-            content.is_listed = true;
-        }
+        lock(&self.table.content).end_list((!self.is_incomplete).then_some(&listed));
         lock(&self.unlisted).remove(self.resource);
         self.changed.notify_one();
     }
@@ -229,6 +281,12 @@ impl<T: Record> WatchSink for TableSink<T> {
     }
 
     fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
+
+    /// Objects that had no room may have some now.
+    fn needs_list(&self) -> bool {
+        let without_room = &lock(&self.table.content).without_room;
+        without_room.may_have_room && !without_room.names.is_empty()
+    }
 }
 
 /// Approximately the bytes that a record takes with its name.
@@ -271,18 +329,45 @@ mod tests {
             names
         };
         assert_eq!((names(), table.left_out()), (vec![large.clone(), "500-b".to_owned()], 1));
+        assert!(!sink.needs_list(), "nothing has gone");
 
         sink.deleted(large.as_bytes(), out).expect("an object");
-        sink.applied(b"500-c", out).expect("an object");
-        assert_eq!(names(), ["500-b", "500-c"]);
+        assert!(sink.needs_list(), "there is room for an object whose content is unknown");
+        sink.began(1, out);
+        for name in ["500-b", "500-c"] {
+            sink.listed(name.as_bytes(), out).expect("an object");
+        }
+        sink.ended(1, "1", out);
+        assert_eq!((names(), table.left_out()), (vec!["500-b".to_owned(), "500-c".to_owned()], 0));
+        assert!(!sink.needs_list());
+    }
+
+    #[test]
+    fn objects_without_room_that_are_gone_do_not_count() {
+        let table = Table::<Sized>::default();
+        let mut sink = TableSink::new("sizes", table.clone(), &Census::default());
+        let (large, out) = (MAX_WEIGHT.to_string(), &mut Vec::new());
+        for name in ["a", "b", "c"] {
+            sink.applied(format!("{large}-{name}").as_bytes(), out).expect("an object");
+        }
+        assert_eq!(table.left_out(), 3);
+
+        sink.deleted(format!("{large}-a").as_bytes(), out).expect("an object");
+        assert_eq!(table.left_out(), 2);
+        sink.began(1, out);
+        sink.listed(format!("{large}-b").as_bytes(), out).expect("an object");
+        sink.ended(1, "1", out);
+        assert_eq!(table.left_out(), 1, "the list does not have the other one");
     }
 
     #[test]
     fn one_namespace_does_not_fill_the_table() {
         let mut content = Content::default();
         let name = |namespace: &str, number: usize| (namespace.to_owned(), number.to_string());
-        let mut fits =
-            |namespace: &str, number| content.insert(name(namespace, number), Sized(1 << 20));
+        let mut fits = |namespace: &str, number| {
+            content.insert(name(namespace, number), Sized(1 << 20));
+            content.records.contains_key(&name(namespace, number))
+        };
         assert_eq!(
             [fits("aaa", 1), fits("aaa", 2), fits("b", 1), fits("", 1)],
             [true, false, true, true]

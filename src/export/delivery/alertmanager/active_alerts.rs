@@ -16,6 +16,8 @@ use crate::export::view::{Links, alert_name, is_cause_elsewhere, runbook_command
 pub(crate) struct ActiveAlerts {
     labels: Vec<(String, String)>,
     links: Links,
+    /// Whether one alert always fires.
+    has_heartbeat: bool,
     /// The instant of the last snapshot; `None` before the first one.
     now: Option<Timestamp>,
     /// The start of loopwatch, according to the first snapshot.
@@ -97,6 +99,7 @@ impl ActiveAlerts {
         Self {
             labels,
             links,
+            has_heartbeat: true,
             now: None,
             started: Timestamp::default(),
             observations: 0,
@@ -106,6 +109,21 @@ impl ActiveAlerts {
             cleared: BTreeMap::new(),
             posted: None,
             changed: false,
+        }
+    }
+
+    /// Alerts about one of many operators. The heartbeat shows that loopwatch works, which has one of its
+    /// own: this one would end with the operator.
+    pub(crate) fn about(mut self, operator: &str) -> Self {
+        self.labels.push(("operator".to_owned(), operator.to_owned()));
+        self.has_heartbeat = false;
+        self
+    }
+
+    /// Clears all alerts.
+    pub(crate) fn clear_all(&mut self) {
+        if let Some(now) = self.now {
+            self.clear_others(now, &BTreeMap::new());
         }
     }
 
@@ -225,10 +243,11 @@ impl ActiveAlerts {
             let at = (*at).min(now);
             Alert::new(self.labels_of(key), annotations.clone(), (*since).min(at), at)
         });
-        let heartbeat =
-            Alert::new(self.heartbeat(), heartbeat_text(), self.started.min(now), lives_until);
+        let heartbeat = self.has_heartbeat.then(|| {
+            Alert::new(self.heartbeat(), heartbeat_text(), self.started.min(now), lives_until)
+        });
 
-        Some(Posting::of(std::iter::once(heartbeat).chain(firing).chain(cleared)))
+        Some(Posting::of(heartbeat.into_iter().chain(firing).chain(cleared)))
     }
 
     fn labels_of(&self, key: &AlertKey) -> Pairs {

@@ -14,11 +14,6 @@ const RESERVED: [&str; 6] =
     ["alertname", "finding", "group", "kind", "severity", "target_namespace"];
 
 impl AlertLabel {
-    /// The label that names one of many operators.
-    pub(crate) fn operator(operator: &str) -> Self {
-        Self { name: "operator".to_owned(), value: operator.to_owned() }
-    }
-
     pub(super) fn into_pair(self) -> (String, String) {
         (self.name, self.value)
     }

@@ -17,6 +17,8 @@ pub(crate) struct AlertmanagerOptions {
     pub(crate) ca_file: Option<PathBuf>,
     /// Labels of all alerts, such as the name of the cluster.
     pub(crate) labels: Vec<AlertLabel>,
+    /// The operator that the alerts are about, `NAMESPACE/NAME`, if it is one of many.
+    pub(crate) operator: Option<String>,
     /// Where the alerts link to.
     pub(crate) links: Links,
 }

@@ -29,6 +29,7 @@ impl Sender {
             token_file,
             ca_file: None,
             labels: vec![],
+            operator: None,
             links: Links::default(),
         };
 
@@ -191,6 +192,7 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
             token_file: None,
             ca_file: None,
             labels: vec!["cluster=production".parse().expect("a label")],
+            operator: None,
             links: Links::default(),
         };
 
@@ -199,7 +201,7 @@ async fn the_heartbeat_is_posted_once_the_first_lists_are_complete() {
             Arc::new(NoObjects { pending, snapshots: true.into() }),
             &SelfMetrics::new(),
         )
-        .close()
+        .close(false)
         .await;
         let bodies = bodies(&script.requests);
 
@@ -226,11 +228,12 @@ async fn a_token_that_goes_to_another_host_in_the_clear_is_one_warning() {
             token_file: token_file.map(Into::into),
             ca_file: None,
             labels: vec![],
+            operator: None,
             links: Links::default(),
         };
 
         let view = NoObjects { pending: vec!["discovery".to_owned()], snapshots: true.into() };
-        Alerting::start(&options, Arc::new(view), &SelfMetrics::new()).close().await;
+        Alerting::start(&options, Arc::new(view), &SelfMetrics::new()).close(false).await;
 
         let warnings = log.warnings();
         assert_eq!(warnings.len(), expected, "{url}: {warnings:?}");
@@ -253,13 +256,14 @@ async fn a_model_that_panics_does_not_end_the_alerts() {
         token_file: None,
         ca_file: None,
         labels: vec![],
+        operator: None,
         links: Links::default(),
     };
 
     let model = Arc::new(NoObjects { pending: vec![], snapshots: false.into() });
     let alerting = Alerting::start(&options, model.clone(), &SelfMetrics::new());
     eventually(|| model.snapshots.load(Ordering::Relaxed)).await;
-    alerting.close().await; // looks once more
+    alerting.close(false).await; // looks once more
 
     assert_eq!(bodies(&script.requests).len(), 1, "it has been rebuilt meanwhile");
 }

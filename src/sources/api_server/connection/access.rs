@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use kube::Config;
 use kube::config::{ExecInteractiveMode, KubeConfigOptions, Kubeconfig, KubeconfigError};
 use loopwatch_model::observation::Cause;
+use serde::{Deserialize, Serialize};
 
 use super::{kubeconfig_files, proxy};
 use crate::net::{Failure, first_line};
@@ -26,7 +27,7 @@ pub(crate) struct Access {
 }
 
 /// An operator, named by its workload: a Deployment, StatefulSet or DaemonSet.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct OperatorName {
     pub namespace: String,
     pub name: String,

@@ -16,15 +16,27 @@ pub(crate) struct Grants {
     by_account: BTreeMap<Account, ByNamespace>,
     /// By the groups of service accounts, which hold for many accounts.
     by_group: BTreeMap<String, ByNamespace>,
+    /// The roles without room.
+    left_out: u64,
 }
 
 /// What bindings in a namespace grant. Those of the cluster have no namespace.
-type ByNamespace = BTreeMap<String, Vec<Granted>>;
+type ByNamespace = BTreeMap<String, GrantedHere>;
+
+/// The roles that bindings in one place grant, each once.
+#[derive(Debug, Default, PartialEq)]
+struct GrantedHere {
+    roles: Vec<Granted>,
+    /// The bytes of their rules.
+    weight: usize,
+}
 
 /// The rules of a role, as a binding grants them. Many bindings share them.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Granted {
     pub(crate) rules: Arc<[ResourceRule]>,
+    /// Approximately the bytes of the rules.
+    pub(crate) weight: usize,
     /// Whether the role is one for people, such as `edit`. It shows no ownership, although other roles
     /// that operators ship become a part of it.
     pub(crate) is_for_people: bool,
@@ -34,12 +46,18 @@ pub(crate) struct Granted {
 pub(crate) type Account = (String, String);
 
 /// Who gets permissions by a binding.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Subject {
     Account(Account),
     /// A group of service accounts.
     Group(String),
 }
+
+/// Limit on the bytes of the rules that one subject gets in a namespace, and in the whole cluster. Anybody
+/// may bind the account of an operator in a namespace of their own, and each model copies its rules. The
+/// largest roles of operators have a tenth.
+const MAX_IN_NAMESPACE: usize = 64 << 10;
+const MAX_EVERYWHERE: usize = 1 << 20;
 
 /// The groups of every service account, and the prefix of the group of those in one namespace.
 const GROUPS: [&str; 2] = ["system:authenticated", "system:serviceaccounts"];
@@ -71,6 +89,33 @@ impl Grants {
         Self { accounts, ..Self::default() }
     }
 
+    /// The permissions of one account, as an earlier process has seen them.
+    pub(crate) fn restored(account: &Account, rules: BTreeMap<String, Vec<ResourceRule>>) -> Self {
+        let here = |rules: Vec<ResourceRule>| GrantedHere {
+            roles: vec![Granted { rules: rules.into(), weight: 0, is_for_people: false }],
+            weight: 0,
+        };
+        let by_namespace = rules.into_iter().map(|(namespace, rules)| (namespace, here(rules)));
+        let by_account = [(account.clone(), by_namespace.collect())].into();
+        Self { accounts: [account.clone()].into(), by_account, ..Self::default() }
+    }
+
+    /// The rules of an account by namespace, for [`Grants::restored`]. Those for the whole cluster have no
+    /// namespace.
+    pub(crate) fn of_account(&self, account: &Account) -> BTreeMap<String, Vec<ResourceRule>> {
+        let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
+        let of_groups = groups.filter_map(|group| self.by_group.get(&group));
+        let mut rules = BTreeMap::<String, Vec<ResourceRule>>::new();
+        for by_namespace in self.by_account.get(account).into_iter().chain(of_groups) {
+            for (namespace, here) in by_namespace {
+                let all = here.roles.iter().flat_map(|granted| granted.rules.iter().cloned());
+                rules.entry(namespace.clone()).or_default().extend(all);
+            }
+        }
+
+        rules
+    }
+
     /// Adds what a binding grants. `namespace` is that of the binding; empty for the whole cluster.
     pub(crate) fn add(&mut self, subject: &Subject, namespace: &str, granted: &Granted) {
         let of_subject = match subject {
@@ -78,7 +123,15 @@ impl Grants {
             Subject::Account(account) => self.by_account.entry(account.clone()).or_default(),
             Subject::Group(group) => self.by_group.entry(group.clone()).or_default(),
         };
-        of_subject.entry(namespace.to_owned()).or_default().push(granted.clone());
+
+        let most = if namespace.is_empty() { MAX_EVERYWHERE } else { MAX_IN_NAMESPACE };
+        let has_room = of_subject.entry(namespace.to_owned()).or_default().add(granted, most);
+        self.left_out += u64::from(!has_room);
+    }
+
+    /// How often a role had no room among those of a subject.
+    pub(crate) fn left_out(&self) -> u64 {
+        self.left_out
     }
 
     /// The rules in force for an account in a namespace, with those in force everywhere.
@@ -89,7 +142,7 @@ impl Grants {
 
         let granted = all.flat_map(|granted| {
             let here = (!namespace.is_empty()).then(|| granted.get(namespace)).flatten();
-            granted.get("").into_iter().chain(here).flatten()
+            granted.get("").into_iter().chain(here).flat_map(|it| &it.roles)
         });
         rules(granted)
     }
@@ -102,7 +155,7 @@ impl Grants {
         let is_own = namespace.is_empty() || namespace == account.0;
         let of_group = is_own.then(|| self.by_group.get(&of_namespace(account))).flatten();
         let all = self.by_account.get(account).into_iter().chain(of_group);
-        let granted = all.filter_map(|granted| granted.get(namespace)).flatten();
+        let granted = all.filter_map(|granted| granted.get(namespace)).flat_map(|it| &it.roles);
         rules(granted.filter(|granted| !granted.is_for_people))
     }
 
@@ -117,6 +170,25 @@ impl Grants {
     pub(crate) fn namespaces(&self, account: &Account) -> impl Iterator<Item = &str> {
         let granted = self.by_account.get(account).into_iter().flatten();
         granted.map(|(namespace, _)| namespace.as_str()).filter(|namespace| !namespace.is_empty())
+    }
+}
+
+impl GrantedHere {
+    /// Adds a role; returns false if there is no room for it. Several bindings may grant the same one.
+    fn add(&mut self, granted: &Granted, most: usize) -> bool {
+        let is_same = |it: &Granted| {
+            Arc::ptr_eq(&it.rules, &granted.rules) && it.is_for_people == granted.is_for_people
+        };
+        if self.roles.iter().any(is_same) {
+            return true;
+        }
+        if self.weight + granted.weight > most {
+            return false;
+        }
+
+        self.weight += granted.weight;
+        self.roles.push(granted.clone());
+        true
     }
 }
 
@@ -141,7 +213,7 @@ mod tests {
             resources: Some(vec![resource.to_owned()]),
             resource_names: None,
         };
-        Granted { rules: Arc::from([rule]), is_for_people: false }
+        Granted { rules: Arc::from([rule]), weight: 100, is_for_people: false }
     }
 
     fn account(namespace: &str, name: &str) -> Account {
@@ -186,6 +258,40 @@ mod tests {
         assert!(may("", "get", "gadgets") && may("", "get", "all"));
         assert_eq!(grants.namespaces(&op).collect::<Vec<_>>(), ["team"]);
         assert!(!grants.rules(&other, "").allow("get", "example.io", "secrets"), "not in question");
+    }
+
+    #[test]
+    fn the_permissions_of_an_account_survive_a_restart() {
+        let op = account("ops", "op");
+        let mut grants = Grants::of_accounts([op.clone(), account("ops", "other")].into());
+        grants.add(&Subject::Account(op.clone()), "team", &granted("update", "widgets/status"));
+        grants.add(&group("system:serviceaccounts:ops"), "", &granted("get", "gadgets"));
+
+        let restored = Grants::restored(&op, grants.of_account(&op));
+        let may = |namespace: &str, verb: &str, resource: &str| {
+            restored.rules(&op, namespace).allow(verb, "example.io", resource)
+        };
+        assert!(may("team", "update", "widgets/status") && may("", "get", "gadgets"));
+        assert!(!may("", "update", "widgets/status"));
+        assert_eq!(restored.of_account(&op), grants.of_account(&op));
+    }
+
+    /// Anybody may repeat an account in a binding, and bind it to many roles in a namespace of their own.
+    #[test]
+    fn repeated_and_large_roles_take_no_memory() {
+        let op = account("ops", "op");
+        let mut grants = Grants::of_accounts([op.clone()].into());
+        let subject = Subject::Account(op.clone());
+        let role = granted("update", "widgets/status");
+        (0..2_000).for_each(|_| grants.add(&subject, "evil", &role));
+        let of = |grants: &Grants| grants.by_account[&op]["evil"].roles.len();
+        assert_eq!((of(&grants), grants.left_out()), (1, 0));
+
+        (0..2_000).for_each(|_| grants.add(&subject, "evil", &granted("get", "widgets")));
+        assert_eq!(of(&grants), MAX_IN_NAMESPACE / 100);
+        assert_eq!(grants.left_out(), 2_001 - MAX_IN_NAMESPACE as u64 / 100);
+        grants.add(&subject, "", &role);
+        assert!(grants.rules(&op, "").allow("update", "example.io", "widgets/status"));
     }
 
     #[test]

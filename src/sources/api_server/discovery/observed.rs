@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use loopwatch_model::observation::Permission;
+use serde::{Deserialize, Serialize};
 use tokio::sync::{Mutex as AsyncMutex, watch};
 use tokio::time::Instant;
 
@@ -54,7 +55,7 @@ pub(crate) struct Owners {
 }
 
 /// The owner of a kind, in some namespaces or in the whole cluster.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Owner {
     /// `NAMESPACE/NAME`.
     pub(crate) operator: String,
@@ -64,7 +65,7 @@ pub(crate) struct Owner {
 }
 
 /// Where an operator may write objects of a kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reach {
     Everywhere,
     In(BTreeSet<String>),

@@ -71,7 +71,11 @@ impl Cluster {
             resources: Some(vec![resource.to_owned()]),
             resource_names: None,
         };
-        self.grants.push((subject, namespace, Granted { rules: Arc::from([rule]), is_for_people }));
+        self.grants.push((
+            subject,
+            namespace,
+            Granted { rules: Arc::from([rule]), weight: 100, is_for_people },
+        ));
         self
     }
 

@@ -546,3 +546,29 @@ fn texts_of_tenants_notify_nobody_and_are_no_links() {
         "Ready is False: 3 of 5 replicas"
     );
 }
+
+/// loopwatch no longer judges the operator: its alerts must not stay until they expire, because another
+/// operator may already page for the same objects.
+#[test]
+fn alerts_about_an_operator_that_nobody_judges_end_at_once() {
+    let mut active = ActiveAlerts::new(vec![], Links::default()).about("ops/widgets");
+    let findings = vec![finding(FindingCode::Failing, "web", Span::mins(9))];
+    active.update(&Snapshot { at: NOW, findings, ..Snapshot::default() });
+    let mut posted = || {
+        let bodies = active.posting().expect("a posting").bodies;
+        let [body] = &bodies[..] else { panic!("{} requests", bodies.len()) };
+        active.clear_all();
+        serde_json::from_slice::<Vec<Value>>(body).expect("JSON")
+    };
+
+    let ends = |alerts: &[Value]| match alerts {
+        [alert] => {
+            assert_eq!(alert["labels"]["operator"], "ops/widgets");
+            assert_eq!(alert["labels"]["finding"], "Failing", "no heartbeat");
+            alert["endsAt"].clone()
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(ends(&posted()), serde_json::json!(NOW.after(LIFETIME)));
+    assert_eq!(ends(&posted()), serde_json::json!(NOW));
+}

@@ -17,6 +17,7 @@ fn receiver(url: &str, resolve: fn(&str) -> io::Result<Vec<SocketAddr>>) -> Rece
         token_file: None,
         ca_file: None,
         labels: vec![],
+        operator: None,
         links: Links::default(),
     };
 
