@@ -22,7 +22,7 @@ use loopwatch_model::observation::{Cause, LeftOut, Observation, PermissionsView}
 use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
 use tokio::task::{JoinHandle, JoinSet, spawn_blocking};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 use tracing::{info, warn};
 
@@ -450,19 +450,17 @@ impl Running {
         let _ = feed.send(Observation::PermissionsReviewed(view)).await; // closed at the end
     }
 
-    /// Stops all models, and waits for their checkpoints and for what they still have to send.
-    async fn stop_all(mut self) {
+    /// Stops all models, and keeps what they know.
+    async fn stop_all(self) {
         self.stop.cancel();
-        let ended = async { while self.tasks.join_next().await.is_some() {} };
-        if timeout(STOP_WITHIN, ended).await.is_err() {
-            warn!("some models have not stopped in time");
-        }
-
-        let mut checkpoints = lock(&self.follower.checkpoints);
-        for (name, member) in &self.members {
+        let stopping = self.members.into_iter().map(|(name, member)| {
             self.follower.fleet.remove(&name.to_string());
-            checkpoints.extend(member.checkpoint().map(|checkpoint| (name.clone(), checkpoint)));
-        }
+            async move { (name, member.stop(Ending::Replaced).await) }
+        });
+
+        let stopped = join_all(stopping).await.into_iter();
+        let known = stopped.filter_map(|(name, checkpoint)| Some((name, checkpoint?)));
+        lock(&self.follower.checkpoints).extend(known);
     }
 }
 

@@ -30,10 +30,10 @@ pub(crate) fn trials() -> Vec<Trial> {
 }
 
 /// The namespace of the zoo's operator, and of its objects.
-const TEAM: &str = "widgets";
+pub(crate) const TEAM: &str = "widgets";
 
 /// The operators, as in the label `operator`.
-const WIDGETS: &str = "widgets/widget-operator";
+pub(crate) const WIDGETS: &str = "widgets/widget-operator";
 const CERTIFICATES: &str = "cert-manager/cert-manager";
 
 /// The account of `deploy/cluster`.
@@ -96,7 +96,7 @@ fn two_operators() {
 }
 
 /// Starts a cluster with the kinds of the zoo and of cert-manager.
-fn cluster() -> ControlPlane {
+pub(crate) fn cluster() -> ControlPlane {
     let binaries = binaries::find().unwrap_or_else(|missing| panic!("{missing}"));
     let plane = ControlPlane::start(binaries);
     operator::install(&plane);
@@ -131,7 +131,7 @@ fn others(kube: &Kube) {
 }
 
 /// Installs `deploy/cluster`, and lets it read the kinds of the zoo. Returns the kubeconfig of its account.
-fn install(plane: &ControlPlane, url: &str) -> PathBuf {
+pub(crate) fn install(plane: &ControlPlane, url: &str) -> PathBuf {
     let manifests = kustomize::build(plane, &repository("deploy/cluster"));
     for object in documents(&manifests) {
         plane.kube.apply(&object);
@@ -313,16 +313,16 @@ fn define(kube: &Kube, operator: usize, group: &str, kinds: usize) {
 }
 
 /// loopwatch with all operators.
-struct Fleet(Sidecar);
+pub(crate) struct Fleet(pub(crate) Sidecar);
 
 impl Fleet {
-    fn get(&self, path: &str) -> Result<Value, String> {
+    pub(crate) fn get(&self, path: &str) -> Result<Value, String> {
         let text = http::get(self.0.port, path)?;
         serde_json::from_str(&text).map_err(|error| format!("{path}: {error}: {text}"))
     }
 
     /// Waits until exactly these operators are known, and all lists are complete.
-    fn expect_operators(&self, expected: &[&str]) -> Value {
+    pub(crate) fn expect_operators(&self, expected: &[&str]) -> Value {
         self.0.expect(Duration::from_secs(60), "the operators are known", || {
             http::get(self.0.port, "/readyz")?;
             let all = self.get("/api/v1/operators")?;
@@ -337,7 +337,7 @@ impl Fleet {
         })
     }
 
-    fn expect_health(&self, operator: &str, health: &str) -> Result<(), String> {
+    pub(crate) fn expect_health(&self, operator: &str, health: &str) -> Result<(), String> {
         let all = self.get("/api/v1/operators")?;
         let mut found = all["operators"].as_array().into_iter().flatten();
         let is = found.any(|it| it["operator"] == operator && it["health"] == health);
@@ -345,7 +345,7 @@ impl Fleet {
     }
 
     /// Waits for a finding of an operator.
-    fn expect_finding(&self, operator: &str, code: &str) {
+    pub(crate) fn expect_finding(&self, operator: &str, code: &str) {
         let path = format!("/operators/{operator}/api/v1/findings");
         self.0.expect(SLACK * 2, &format!("{code} of {operator}"), || {
             let findings = self.get(&path)?;

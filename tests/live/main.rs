@@ -32,6 +32,7 @@ mod explain;
 mod exposition;
 mod faults;
 mod fleet;
+mod fleet_changes;
 mod frameworks;
 mod healthy;
 mod image;
@@ -129,6 +130,7 @@ fn trials() -> Vec<Trial> {
         objects::trials(),
         faults::trials(),
         fleet::trials(),
+        fleet_changes::trials(),
         deletion::trials(),
         ownership::trials(),
         references::trials(),

@@ -12,6 +12,7 @@ use loopwatch_model::settings::Settings;
 use tokio::sync::watch;
 use tokio::time::timeout;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::warn;
 
 use super::{Follower, STOP_WITHIN};
 use crate::app::rebuild::{self, Connection, Core};
@@ -136,11 +137,13 @@ impl Member {
     /// Stops the task, which still saves and sends what it has to. Returns what the model knows, unless the
     /// operator is gone: then the state on the disk goes, too.
     pub(super) async fn stop(self, ending: Ending) -> Option<Checkpoint> {
-        let Self { model, feed, state_dir, stop, clear_alerts, ended, .. } = self;
+        let Self { operator, model, feed, state_dir, stop, clear_alerts, ended, _guard, .. } = self;
         clear_alerts.store(ending != Ending::Replaced, Ordering::Relaxed);
         drop(feed); // while it exists, the task waits for more
         stop.cancel();
-        let _ = timeout(STOP_WITHIN, ended.cancelled()).await;
+        if timeout(STOP_WITHIN, ended.cancelled()).await.is_err() {
+            warn!(operator = %operator.name, "the model of this operator has not stopped in time");
+        }
 
         if ending != Ending::Gone {
             return checkpoint(&model);

@@ -48,6 +48,8 @@ pub(crate) enum OperatorIdentity {
     Beside(OwnPod),
     /// The user names the operator.
     Named(OperatorName),
+    /// loopwatch has found the operator's workload. If that is not there, somebody has deleted it.
+    Found(OperatorName),
 }
 
 /// A service account to impersonate.
@@ -64,7 +66,7 @@ impl OperatorIdentity {
     pub(crate) fn namespace(&self) -> &str {
         match self {
             Self::Beside(pod) => &pod.namespace,
-            Self::Named(operator) => &operator.namespace,
+            Self::Named(operator) | Self::Found(operator) => &operator.namespace,
         }
     }
 }
@@ -234,7 +236,7 @@ impl Cluster {
         watched_namespaces: Vec<String>,
     ) -> Self {
         let OperatorName { namespace, name } = operator.clone();
-        let identity = OperatorIdentity::Named(operator.clone());
+        let identity = OperatorIdentity::Found(operator.clone());
         Self {
             namespace,
             watched_namespaces,

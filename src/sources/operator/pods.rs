@@ -116,7 +116,8 @@ impl PodsReader {
         handle: PodsHandle,
         once: bool,
     ) -> Self {
-        let workload = WorkloadReader::new(cluster.clone());
+        let has_existed = matches!(identity, OperatorIdentity::Found(_));
+        let workload = WorkloadReader::new(cluster.clone(), has_existed);
         let backoff = Backoff::new();
         Self {
             cluster,
@@ -333,7 +334,8 @@ impl PodsReader {
     fn identify_by_name(&mut self) {
         let (name, is_told) = match &self.identity {
             OperatorIdentity::Beside(own) => (own.workload(), own.is_told),
-            OperatorIdentity::Named(OperatorName { name, .. }) => (Some(name.clone()), true),
+            OperatorIdentity::Named(OperatorName { name, .. })
+            | OperatorIdentity::Found(OperatorName { name, .. }) => (Some(name.clone()), true),
         };
         if let Some(name) = name.filter(|_| is_told) {
             self.workload.set_if_unknown(WorkloadName { kind: String::new(), name });
@@ -343,7 +345,7 @@ impl PodsReader {
     fn own(&self) -> Option<&OwnPod> {
         match &self.identity {
             OperatorIdentity::Beside(own) => Some(own),
-            OperatorIdentity::Named(_) => None,
+            OperatorIdentity::Named(_) | OperatorIdentity::Found(_) => None,
         }
     }
 

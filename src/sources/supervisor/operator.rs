@@ -34,7 +34,7 @@ impl OperatorSources {
             Some(OperatorIdentity::Beside(_)) => {
                 launcher.options.discovery.select == Selection::OperatorPermissions
             }
-            Some(OperatorIdentity::Named(_)) => true,
+            Some(OperatorIdentity::Named(_) | OperatorIdentity::Found(_)) => true,
             None => false,
         };
         if launcher.tasks.has(&Job::Pods) {

@@ -12,6 +12,8 @@ use crate::sources::api_server::{Cluster, JSON};
 /// Reads the operator's workload if the account may do so.
 pub(super) struct WorkloadReader {
     cluster: Cluster,
+    /// Whether it has existed, although it may be gone by now.
+    has_existed: bool,
     /// Its kind and name, once known.
     name: Option<WorkloadName>,
     /// The workload as last read; `None` if unknown.
@@ -28,7 +30,7 @@ pub(super) struct WorkloadName {
     pub(super) name: String,
 }
 
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Workload {
     pub(super) view: OperatorWorkload,
     /// The label selector of its Pods.
@@ -69,8 +71,8 @@ const WORKLOAD_AFTER_CHANGE: Duration = Duration::from_secs(1);
 pub(super) const REFUSED_FOR: Duration = Duration::from_secs(600);
 
 impl WorkloadReader {
-    pub(super) fn new(cluster: Cluster) -> Self {
-        Self { cluster, name: None, workload: None, due: Instant::now() }
+    pub(super) fn new(cluster: Cluster, has_existed: bool) -> Self {
+        Self { cluster, has_existed, name: None, workload: None, due: Instant::now() }
     }
 
     pub(super) fn name(&self) -> Option<&WorkloadName> {
@@ -124,10 +126,7 @@ impl WorkloadReader {
                 wait
             }
             Ok(None) => {
-                // A deleted workload should have no Pods.
-                if let Some(Workload { view, .. }) = &mut self.workload {
-                    (view.replicas, view.rolling, view.deleted) = (0, false, true);
-                }
+                self.note_absence();
                 REFUSED_FOR
             }
             Err(failure) if failure.status == Some(403) => {
@@ -138,6 +137,16 @@ impl WorkloadReader {
         };
 
         self.due = Instant::now() + wait;
+    }
+
+    /// Notes that the workload is not there. A deleted one should have no Pods.
+    fn note_absence(&mut self) {
+        if self.has_existed && self.workload.is_none() {
+            self.workload = Some(Workload::default());
+        }
+        if let Some(Workload { view, .. }) = &mut self.workload {
+            (view.replicas, view.rolling, view.deleted) = (0, false, true);
+        }
     }
 
     /// The workload and its kind; `None` if loopwatch does not know the kind.

@@ -286,6 +286,26 @@ async fn a_named_operator_is_watched_from_outside() {
     assert_eq!((view.pods.len(), view.workload.is_some(), view.complete), (0, true, false));
 }
 
+/// A user may mistype the name of a workload. One that the census has found existed.
+#[tokio::test(start_paused = true)]
+async fn a_workload_that_was_there_before_the_start_counts_as_deleted() {
+    let name = || OperatorName { namespace: "op".to_owned(), name: "op".to_owned() };
+    let others = [("StatefulSet", "statefulsets"), ("DaemonSet", "daemonsets")]
+        .map(|(kind, resource)| ("apps", "v1", kind, resource, true, true));
+    let world = World::new(&[POD, DEPLOYMENT, others[0], others[1]])
+        .allow("op", &["list", "watch"], "", &["pods"])
+        .allow("op", &["get"], "apps", &["deployments", "statefulsets", "daemonsets"]);
+
+    for (identity, expected) in [
+        (OperatorIdentity::Named(name()), None),
+        (OperatorIdentity::Found(name()), Some((0, true))),
+    ] {
+        let mut run = Run::start(&world, identity);
+        let workload = run.view_within(3).await.workload;
+        assert_eq!(workload.map(|it| (it.replicas, it.deleted)), expected);
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_failing_api_server_is_a_failure_and_no_accusation() {
     let world = world().allow("op", &["get"], "", &["pods"]);
