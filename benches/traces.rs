@@ -9,6 +9,7 @@ use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
 
+use loopwatch::export::delivery::Origin;
 use loopwatch::export::delivery::traces::{Collector, Sampling, TraceExporter, collector_url};
 use loopwatch::telemetry::{ResultLabels, SelfMetrics, SendResult};
 use loopwatch_model::model::{LeaderElection, Model};
@@ -239,7 +240,8 @@ fn target(url: &str) -> Collector {
 async fn send(traces: &[Trace]) -> (Duration, u64) {
     let metrics = Arc::new(SelfMetrics::new());
     let (exporter, sending) =
-        TraceExporter::start(&target(&collector()), metrics.clone(), None).expect("an exporter");
+        TraceExporter::start(&target(&collector()), metrics.clone(), Origin::default())
+            .expect("an exporter");
     let sent = |result| metrics.spans.get_or_create_owned(&ResultLabels { result }).get();
     let mut spent = Duration::ZERO;
 
@@ -265,7 +267,8 @@ async fn send(traces: &[Trace]) -> (Duration, u64) {
 async fn away(traces: &[Trace]) -> usize {
     let metrics = Arc::new(SelfMetrics::new());
     let (exporter, sending) =
-        TraceExporter::start(&target("http://127.0.0.1:1"), metrics, None).expect("an exporter");
+        TraceExporter::start(&target("http://127.0.0.1:1"), metrics, Origin::default())
+            .expect("an exporter");
     let before = allocated();
 
     for _ in 0..600 * RATE / traces.len() {

@@ -184,7 +184,7 @@ pub(crate) async fn run(configuration: Configuration, reload: Option<Reload>) {
 
     // The senders end only after the state is saved, because a hanging receiver takes seconds, and
     // a second signal or the kubelet may end the process meanwhile.
-    senders.close(false).await;
+    senders.close().await;
     let _ = tokio::time::timeout(DRAIN, serving).await;
     info!("stopped");
 }

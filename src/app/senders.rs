@@ -1,16 +1,19 @@
 //! Sends events to a webhook, alerts to Alertmanager and traces to a collector.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use loopwatch_model::finding::FindingEvent;
-use loopwatch_model::model::LeaderElection;
+use loopwatch_model::finding::{Change, FindingEvent};
+use loopwatch_model::model::{LeaderElection, Model};
 use loopwatch_model::reference::ReferenceEvent;
+use loopwatch_model::snapshot::Snapshot;
 use loopwatch_model::trace::Trace;
 use tokio::task::JoinHandle;
 use tracing::warn;
 
 use super::{SharedModel, lock};
 use crate::config::Flags;
+use crate::export::delivery::Origin;
 use crate::export::delivery::alertmanager::{Alerting, AlertmanagerOptions};
 use crate::export::delivery::notify::{Event, Notifier};
 use crate::export::delivery::traces::{Collector, TraceExporter};
@@ -92,12 +95,13 @@ impl Senders {
         exporter: &Exporter,
     ) -> Self {
         let metrics = exporter.metrics();
-        let host = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
+        let pod = OwnPod::of_environment("").filter(|pod| pod.in_cluster).map(|pod| pod.host);
+        let origin = Origin { pod, operator: operator.clone() };
         let requests = &metrics.notify_requests;
         let notifying = flags
             .notify
             .webhook()
-            .map(|webhook| Notifier::start(webhook, requests.clone(), host.clone()));
+            .map(|webhook| Notifier::start(webhook, requests.clone(), origin.clone()));
         let alerting = flags
             .alerting
             .options(flags.serve.links())
@@ -106,7 +110,7 @@ impl Senders {
 
         // The problems of the configuration already include these.
         let (collector, _) = flags.traces.collector();
-        let tracing = collector.and_then(|collector| start_tracing(&collector, metrics, host));
+        let tracing = collector.and_then(|collector| start_tracing(&collector, metrics, origin));
 
         if let Some((traces, _)) = &tracing {
             lock(model).gather_traces();
@@ -124,9 +128,28 @@ impl Senders {
         }
     }
 
-    /// Sends the rest of all queues concurrently. With `clear_alerts`, all alerts end: loopwatch no longer
-    /// judges this operator.
-    pub(super) async fn close(self, clear_alerts: bool) {
+    /// Like [`Senders::close`], after the end of all alerts and findings: loopwatch no longer judges this
+    /// operator.
+    pub(super) async fn dismiss(self, model: &SharedModel) {
+        let closed = catch_unwind(AssertUnwindSafe(|| {
+            let model = lock(model);
+            (closed(&model), model.leader_election())
+        }));
+        if let Ok((closed, election)) = closed {
+            let outlets = self.outlets();
+            let events = outlets.events_for_webhook(Vec::new(), &closed);
+            outlets.push(events, Vec::new(), &election);
+        }
+
+        self.close_with(true).await;
+    }
+
+    /// Sends the rest of all queues concurrently.
+    pub(super) async fn close(self) {
+        self.close_with(false).await;
+    }
+
+    async fn close_with(self, clear_alerts: bool) {
         let notified = async {
             if let Some((notifier, delivering)) = self.notifying {
                 notifier.close(delivering).await;
@@ -148,12 +171,19 @@ impl Senders {
     }
 }
 
+/// The events that all open findings end.
+fn closed(model: &Model) -> Vec<FindingEvent> {
+    let Snapshot { at, findings, .. } = model.snapshot();
+    let closed = |finding| FindingEvent { at, change: Change::Closed, finding };
+    findings.into_iter().map(closed).collect()
+}
+
 /// Starts the task that sends traces, unless an environment variable of OpenTelemetry prevents it.
 fn start_tracing(
     collector: &Collector,
     metrics: &Arc<SelfMetrics>,
-    host: Option<String>,
+    origin: Origin,
 ) -> Option<(TraceExporter, JoinHandle<()>)> {
-    let started = TraceExporter::start(collector, metrics.clone(), host);
+    let started = TraceExporter::start(collector, metrics.clone(), origin);
     started.inspect_err(|problem| warn!(problem, "cannot send traces")).ok()
 }

@@ -5,6 +5,7 @@ use loopwatch_model::settings::Settings;
 use loopwatch_testbed::kinds::watched;
 
 use super::*;
+use crate::export::delivery::Origin;
 use crate::export::delivery::fake_receiver::FakeReceiver;
 use crate::export::delivery::notify::{Notifier, Webhook, webhook_url};
 use crate::net::NameLookups;
@@ -45,7 +46,8 @@ async fn a_changed_reference_reaches_the_webhook_at_once() {
         ca_file: None,
         findings: Vec::new(),
     };
-    let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
+    let (notifier, delivering) =
+        Notifier::start(webhook, SelfMetrics::new().notify_requests, Origin::default());
     let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };
@@ -87,7 +89,8 @@ async fn a_chosen_finding_reaches_the_webhook() {
         ca_file: None,
         findings: vec!["ConfigInvalid".parse().expect("a name")],
     };
-    let (notifier, delivering) = Notifier::start(webhook, SelfMetrics::new().notify_requests, None);
+    let (notifier, delivering) =
+        Notifier::start(webhook, SelfMetrics::new().notify_requests, Origin::default());
     let model: SharedModel = Arc::new(Mutex::new(Model::new(Settings::default())));
     let (feed, observations) = Feed::new(CHANNEL, ServerClock::new());
     let outlets = Outlets { notifier: Some(notifier.clone()), ..Outlets::default() };

@@ -38,8 +38,8 @@ pub(super) struct Member {
     effective: watch::Sender<Effective>,
     state_dir: Option<PathBuf>,
     stop: CancellationToken,
-    /// Whether its alerts end with it.
-    clear_alerts: Arc<AtomicBool>,
+    /// Whether its findings and alerts end with it.
+    is_dismissed: Arc<AtomicBool>,
     ended: CancellationToken,
     /// Stops the task if this is dropped.
     _guard: DropGuard,
@@ -89,7 +89,7 @@ impl Member {
         .with_outlets(senders.outlets());
 
         let (stop, ended) = (stop.child_token(), CancellationToken::new());
-        let clear_alerts = Arc::new(AtomicBool::new(false));
+        let is_dismissed = Arc::new(AtomicBool::new(false));
         let member = Self {
             operator: operator.clone(),
             model: model.clone(),
@@ -100,7 +100,7 @@ impl Member {
             effective: sender,
             state_dir: flags.state_dir.clone(),
             stop: stop.clone(),
-            clear_alerts: Arc::clone(&clear_alerts),
+            is_dismissed: Arc::clone(&is_dismissed),
             ended: ended.clone(),
             _guard: stop.clone().drop_guard(),
         };
@@ -115,7 +115,10 @@ impl Member {
             if let (Some(dir), Some(saving)) = (&flags.state_dir, saving) {
                 state::save_last(dir, &model, saving).await;
             }
-            senders.close(clear_alerts.load(Ordering::Relaxed)).await;
+            match is_dismissed.load(Ordering::Relaxed) {
+                true => senders.dismiss(&model).await,
+                false => senders.close().await,
+            }
         };
         (member, task)
     }
@@ -137,8 +140,8 @@ impl Member {
     /// Stops the task, which still saves and sends what it has to. Returns what the model knows, unless the
     /// operator is gone: then the state on the disk goes, too.
     pub(super) async fn stop(self, ending: Ending) -> Option<Checkpoint> {
-        let Self { operator, model, feed, state_dir, stop, clear_alerts, ended, _guard, .. } = self;
-        clear_alerts.store(ending != Ending::Replaced, Ordering::Relaxed);
+        let Self { operator, model, feed, state_dir, stop, is_dismissed, ended, _guard, .. } = self;
+        is_dismissed.store(ending != Ending::Replaced, Ordering::Relaxed);
         drop(feed); // while it exists, the task waits for more
         stop.cancel();
         if timeout(STOP_WITHIN, ended.cancelled()).await.is_err() {

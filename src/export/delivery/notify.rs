@@ -35,6 +35,7 @@ use self::body::Notification;
 use self::choice::Chooser;
 pub(crate) use self::choice::FindingChoice;
 pub(crate) use self::url::webhook_url;
+use super::Origin;
 use super::attempts::{Attempts, TryLater, end_within};
 use super::leadership::Leadership;
 use super::post::{Delivery, Poster};
@@ -69,6 +70,8 @@ struct Shared {
     leadership: Mutex<Leadership>,
     chooser: Mutex<Chooser>,
     requests: NotifyRequests,
+    /// The operator, if it is one of many.
+    operator: Option<String>,
 }
 
 #[derive(Default)]
@@ -136,20 +139,19 @@ impl Default for Patience {
 }
 
 impl Notifier {
-    /// Starts the task that delivers notifications. `requests` counts them. `pod` is the name of
-    /// this Pod, if any.
+    /// Starts the task that delivers notifications. `requests` counts them.
     pub(crate) fn start(
         webhook: Webhook,
         requests: NotifyRequests,
-        pod: Option<String>,
+        origin: Origin,
     ) -> (Self, JoinHandle<()>) {
-        Self::with_patience(webhook, requests, pod, Patience::default())
+        Self::with_patience(webhook, requests, origin, Patience::default())
     }
 
     fn with_patience(
         webhook: Webhook,
         requests: NotifyRequests,
-        pod: Option<String>,
+        origin: Origin,
         patience: Patience,
     ) -> (Self, JoinHandle<()>) {
         for result in RESULTS {
@@ -168,9 +170,10 @@ impl Notifier {
             added: Notify::new(),
             closing: CancellationToken::new(),
             patience,
-            leadership: Mutex::new(Leadership::new(pod)),
+            leadership: Mutex::new(Leadership::new(origin.pod)),
             chooser: Mutex::new(Chooser::new(webhook.findings.clone())),
             requests,
+            operator: origin.operator,
         }));
 
         let poster = webhook.poster(patience.request);
@@ -288,7 +291,7 @@ impl Shared {
 async fn deliver(shared: Arc<Shared>, mut client: Poster) {
     let mut problems = Problems::default();
     while let Some(WaitingEvent { since, event }) = shared.next().await {
-        let body = Notification::of(&event).to_json();
+        let body = Notification::of(&event, shared.operator.as_deref()).to_json();
         let mut attempts = Attempts::new(&shared.closing, since, shared.patience.event);
         while let Err(later) = shared.settle(client.post(&body).await, &mut problems) {
             if !attempts.wait(later).await {

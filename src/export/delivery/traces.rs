@@ -45,6 +45,7 @@ use self::trace_sender::{Decided, TraceSender};
 use self::transport::{OtlpClient, Rejected};
 pub use self::url::collector_url;
 pub(crate) use self::url::collector_url_of_base;
+use super::Origin;
 use super::attempts::{Attempts, TryLater, end_within};
 use super::post::Delivery;
 use super::problems::Problems;
@@ -122,22 +123,22 @@ impl Default for Patience {
 }
 
 impl TraceExporter {
-    /// Starts the task that sends traces. `pod` is the name of this Pod, if any.
+    /// Starts the task that sends traces.
     ///
     /// # Errors
     /// If an environment variable of OpenTelemetry makes the exporter impossible.
     pub fn start(
         collector: &Collector,
         metrics: Arc<SelfMetrics>,
-        pod: Option<String>,
+        origin: Origin,
     ) -> Result<(Self, JoinHandle<()>), String> {
-        Self::with_patience(collector, metrics, pod, Patience::default())
+        Self::with_patience(collector, metrics, origin, Patience::default())
     }
 
     fn with_patience(
         collector: &Collector,
         metrics: Arc<SelfMetrics>,
-        pod: Option<String>,
+        origin: Origin,
         patience: Patience,
     ) -> Result<(Self, JoinHandle<()>), String> {
         for result in RESULTS {
@@ -159,7 +160,7 @@ impl TraceExporter {
             .build();
 
         let mut exporter = built.map_err(|error| error.to_string())?;
-        let resource = resource::describe(pod.as_deref());
+        let resource = resource::describe(&origin);
         exporter.set_resource(&resource);
         info!(collector = %collector.url, "traces are sent to a collector");
         collector.warnings.iter().for_each(|warning| warn!("{warning}"));
@@ -169,7 +170,7 @@ impl TraceExporter {
             added: Notify::new(),
             closing: CancellationToken::new(),
             patience,
-            sender: Mutex::new(TraceSender::new(pod)),
+            sender: Mutex::new(TraceSender::new(origin.pod)),
             sampling: collector.sampling,
             spans: Spans::new(resource::cluster(&resource)),
             metrics,

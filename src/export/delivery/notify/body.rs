@@ -15,6 +15,9 @@ pub(super) struct Notification<'a> {
     /// The same for each attempt, so that a receiver can ignore repetitions.
     id: String,
     event: &'static str,
+    /// The operator, if it is one of many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    operator: Option<&'a str>,
     #[serde(flatten)]
     about: About<'a>,
     /// When loopwatch saw the change, by the API server's clock.
@@ -36,11 +39,12 @@ enum About<'a> {
 }
 
 impl<'a> Notification<'a> {
-    pub(super) fn of(event: &'a Event) -> Self {
-        match event {
+    pub(super) fn of(event: &'a Event, operator: Option<&'a str>) -> Self {
+        let notification = match event {
             Event::Reference(event) => Self::of_reference(event),
             Event::Finding(event) => Self::of_finding(event),
-        }
+        };
+        Self { operator, ..notification }
     }
 
     fn of_reference(event: &'a ReferenceEvent) -> Self {
@@ -49,6 +53,7 @@ impl<'a> Notification<'a> {
             version: 1,
             id: id.to_string(),
             event: event.name(),
+            operator: None,
             about: About::Reference { source, target, path },
             time: at.to_string(),
         }
@@ -66,6 +71,7 @@ impl<'a> Notification<'a> {
             version: 1,
             id: format!("{}-{name}-{}", finding.id, at.0),
             event: name,
+            operator: None,
             about: About::Finding { finding: Box::new(FindingView::of(finding)) },
             time: at.to_string(),
         }

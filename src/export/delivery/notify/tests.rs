@@ -38,8 +38,9 @@ impl Sender {
 
     fn with(webhook: Webhook, patience: Patience, pod: Option<&str>) -> Self {
         let requests = SelfMetrics::new().notify_requests;
+        let origin = Origin { pod: pod.map(str::to_owned), operator: None };
         let (notifier, delivering) =
-            Notifier::with_patience(webhook, requests.clone(), pod.map(str::to_owned), patience);
+            Notifier::with_patience(webhook, requests.clone(), origin, patience);
         Self { notifier, delivering, requests }
     }
 
@@ -203,13 +204,16 @@ async fn a_target_without_a_name_has_none() {
         target: ObjectName { name: String::new(), ..event(1).target },
         ..event(1)
     };
-    let body = String::from_utf8(Notification::of(&Event::Reference(Box::new(unnamed))).to_json())
-        .expect("text");
+    let body = String::from_utf8(
+        Notification::of(&Event::Reference(Box::new(unnamed)), Some("ops/op")).to_json(),
+    )
+    .expect("text");
 
     assert!(
         body.contains(r#""target":{"group":"","kind":"Secret","namespace":"team-b"}"#),
         "{body}"
     );
+    assert!(body.contains(r#""operator":"ops/op","#), "{body}");
 }
 
 #[tokio::test(start_paused = true)]

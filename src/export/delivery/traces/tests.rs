@@ -45,7 +45,7 @@ impl Sender {
         let started = TraceExporter::with_patience(
             collector,
             metrics.clone(),
-            pod.map(str::to_owned),
+            Origin { pod: pod.map(str::to_owned), operator: Some("ops/op".to_owned()) },
             patience,
         );
         let (exporter, sending) = started.expect("an exporter");
@@ -151,6 +151,21 @@ fn spans(receiver: &FakeReceiver) -> Vec<ProtoSpan> {
     });
 
     decoded.flatten().flat_map(|of| of.scope_spans).flat_map(|of| of.spans).collect()
+}
+
+#[tokio::test]
+async fn the_resource_names_one_of_many_operators() {
+    let receiver = FakeReceiver::start([]).await;
+    let sender = Sender::start(&receiver.url);
+    sender.push(1..2);
+    standing_still(sender.close()).await;
+
+    let body = receiver.requests.bodies().remove(0);
+    let request = ExportTraceServiceRequest::decode(body.as_slice()).expect("a request of OTLP");
+    let resource = request.resource_spans[0].resource.clone().expect("a resource");
+    let named = resource.attributes.iter().find(|it| it.key == "loopwatch.operator");
+    let value = named.and_then(|it| it.value.clone()?.value);
+    assert_eq!(value, Some(Value::StringValue("ops/op".to_owned())));
 }
 
 fn attribute(span: &ProtoSpan, key: &str) -> String {
