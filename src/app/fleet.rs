@@ -397,7 +397,7 @@ impl Running {
     /// Tells all models the thresholds in effect.
     async fn share_limits(&mut self) {
         let settings = self.shared_settings(self.members.len());
-        for member in self.members.values_mut() {
+        for member in self.members.values() {
             member.change_settings(&settings).await;
         }
     }
@@ -409,8 +409,7 @@ impl Running {
             why: why.in_words(),
         });
         let is_unclaimed = |kind: &&ApiKind| {
-            let name = (kind.group.clone(), kind.resource.clone());
-            kind.watchable && !kind.is_built_in() && !owned.contains_key(&name)
+            kind.watchable && !kind.is_built_in() && !owned.contains_key(&kind.id())
         };
         let unclaimed = served.kinds().filter(is_unclaimed).map(|kind| kind.to_string()).collect();
         self.follower.fleet.set_rest(skipped.collect(), unclaimed);

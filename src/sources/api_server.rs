@@ -10,7 +10,7 @@ mod sinks;
 mod discovery;
 mod token_reviews;
 
-pub(crate) use self::api_resources::{ApiKind, ApiResources, fuzzing as api_list_fuzzing};
+pub(crate) use self::api_resources::{ApiKind, ApiResources, Kind, fuzzing as api_list_fuzzing};
 pub(crate) use self::collections::{collection, is_name};
 pub(crate) use self::connection::{
     Access, Cluster, ConnectError, JSON, LIST_METADATA, METADATA, OperatorIdentity, OperatorName,
@@ -18,7 +18,7 @@ pub(crate) use self::connection::{
 };
 pub(crate) use self::discovery::{
     Account, ChildSelection, Contender, DEFAULT_MAX_WATCHES, Discovered, Discovery,
-    DiscoveryOptions, Granted, Grants, Kind, KindSelector, NOWHERE, Observed, Owner, Owners, Reach,
+    DiscoveryOptions, Granted, Grants, KindSelector, NOWHERE, Observed, Owner, Owners, Reach,
     Rules, Scout, SecretAccess, Selection, Shared, Sign, Subject, fuzzing as permissions_fuzzing,
     is_allowed,
 };

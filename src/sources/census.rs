@@ -29,7 +29,7 @@ use self::table::{Name, Record, Table, TableSink};
 use self::workloads::{ScrapedPod, Workload};
 use crate::lock::lock;
 use crate::sources::api_server::{
-    Cluster, Definitions, Grants, Shared, SharedDefinitionSink, SharedWatchState, SyncReporter,
+    Cluster, DefinitionSink, Definitions, Grants, Shared, SharedWatchState, SyncReporter,
     WatchSink, WatchTarget, Watcher, collection,
 };
 use crate::sources::feed::Feed;
@@ -76,7 +76,7 @@ impl Census {
         let mut watches = Watches { cluster, feed, shared, tasks };
 
         let Shared { definitions, definition_news, .. } = &*self.shared;
-        let sink = SharedDefinitionSink::new(definitions.clone(), definition_news.clone());
+        let sink = DefinitionSink::shared(definitions.clone(), definition_news.clone());
         watches.start(Definitions::target(), sink);
 
         self.watch(&mut watches, APPS, "deployments", &self.deployments);

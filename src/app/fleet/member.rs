@@ -33,7 +33,6 @@ pub(super) struct Member {
     exporter: Arc<Exporter>,
     feed: Feed,
     grants: watch::Sender<Arc<Grants>>,
-    settings: Settings,
     /// Its sources start again only with all others.
     effective: watch::Sender<Effective>,
     state_dir: Option<PathBuf>,
@@ -96,7 +95,6 @@ impl Member {
             exporter,
             feed: core.feed().clone(),
             grants,
-            settings,
             effective: sender,
             state_dir: flags.state_dir.clone(),
             stop: stop.clone(),
@@ -176,10 +174,8 @@ impl Member {
     }
 
     /// Tells the model other thresholds.
-    pub(super) async fn change_settings(&mut self, settings: &Settings) {
-        if self.settings != *settings {
-            self.settings = settings.clone();
-
+    pub(super) async fn change_settings(&self, settings: &Settings) {
+        if self.effective.borrow().settings != *settings {
             // A model that panics and is rebuilt begins with these.
             self.effective.send_if_modified(|effective| {
                 effective.settings.clone_from(settings);

@@ -42,14 +42,15 @@ pub(super) fn choose(
     members: &BTreeMap<OperatorName, Member>,
 ) -> (Vec<Judged>, usize) {
     let mut judged = kept;
+    let mut by_operator = by_operator(owned);
     for (all, why) in [
         (std::mem::take(&mut found.operators), NotJudged::Overruled),
         (std::mem::take(&mut found.unrestricted), NotJudged::MayWriteAll),
     ] {
         for operator in all {
-            match owned_by(&operator.name, owned) {
-                owned if owned.is_empty() => found.skip(operator.name, why),
-                owned => judged.push(Judged { operator, owned, is_gone: false }),
+            match by_operator.remove(&operator.name.to_string()) {
+                None => found.skip(operator.name, why),
+                Some(owned) => judged.push(Judged { operator, owned, is_gone: false }),
             }
         }
     }
@@ -74,14 +75,17 @@ pub(super) fn choose(
     (with, number)
 }
 
-/// The kinds that an operator owns.
-fn owned_by(name: &OperatorName, owned: &OwnedKinds) -> Vec<(Kind, Owner)> {
-    let name = name.to_string();
-    let of = |(kind, owners): (&Kind, &Vec<Owner>)| {
-        let owner = owners.iter().find(|owner| owner.operator == name)?;
-        Some((kind.clone(), owner.clone()))
-    };
-    owned.iter().filter_map(of).collect()
+/// The kinds that each operator owns.
+fn by_operator(owned: &OwnedKinds) -> BTreeMap<String, Vec<(Kind, Owner)>> {
+    let mut by_operator = BTreeMap::<String, Vec<(Kind, Owner)>>::new();
+    for (kind, owners) in owned {
+        for owner in owners {
+            let of = by_operator.entry(owner.operator.clone()).or_default();
+            of.push((kind.clone(), owner.clone()));
+        }
+    }
+
+    by_operator
 }
 
 #[cfg(test)]

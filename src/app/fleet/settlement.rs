@@ -20,8 +20,11 @@ use crate::sources::decoding::HashKey;
 #[derive(Debug, Default)]
 pub(super) struct Settlement {
     scout: Scout,
-    settled: BTreeMap<String, Settled>,
+    settled: BTreeMap<Place, Settled>,
 }
+
+/// A kind in a namespace, or in the whole cluster.
+type Place = (Kind, Option<String>);
 
 /// The claims to a kind in one place.
 struct Contest<'a> {
@@ -36,6 +39,9 @@ struct Contest<'a> {
 /// The outcome for the operators that may own a kind.
 #[derive(Debug)]
 struct Settled {
+    /// Those with claims, and those that may write everything. For others, it does not count.
+    claims: Vec<Claim>,
+    unrestricted: Vec<OperatorName>,
     owner: Option<String>,
     is_certain: bool,
     /// When to look again.
@@ -66,14 +72,15 @@ impl Settlement {
         let mut owned = OwnedKinds::new();
         let mut settled = BTreeMap::new();
         for contest in contests(found, served) {
-            let name = (contest.kind.group.clone(), contest.kind.resource.clone());
+            let name = contest.kind.id();
             if let ([claim], []) = (&contest.claims[..], contest.unrestricted) {
                 own(&mut owned, name, claim.operator.to_string(), &contest.reach, true);
                 continue;
             }
 
-            let id = contest.id();
-            let outcome = match self.settled.remove(&id) {
+            let place = (name.clone(), contest.namespace().map(str::to_owned));
+            let known = self.settled.remove(&place).filter(|known| contest.is_of(known));
+            let outcome = match known {
                 Some(known) if known.due > Instant::now() => known,
                 known => {
                     let soon = if known.is_some() { LOOK_EVERY } else { LOOK_SOON };
@@ -84,7 +91,7 @@ impl Settlement {
             if let Some(winner) = &outcome.owner {
                 own(&mut owned, name, winner.clone(), &contest.reach, outcome.is_certain);
             }
-            settled.insert(id, outcome);
+            settled.insert(place, outcome);
         }
 
         self.settled = settled;
@@ -122,10 +129,10 @@ impl Contest<'_> {
         }
     }
 
-    /// The kind, the place and the claims, which decide whether a known outcome still counts.
-    fn id(&self) -> String {
-        let others = self.unrestricted.iter().map(|it| it.name.to_string()).collect::<Vec<_>>();
-        format!("{} {:?} {:?} {others:?}", self.kind, self.reach, self.claims)
+    /// Whether an outcome is one of the same operators.
+    fn is_of(&self, known: &Settled) -> bool {
+        self.claims == known.claims
+            && self.unrestricted.iter().map(|it| &it.name).eq(&known.unrestricted)
     }
 }
 
@@ -133,8 +140,7 @@ impl Contest<'_> {
 fn contests<'a>(found: &'a Found, served: &'a ApiResources) -> Vec<Contest<'a>> {
     let mut contests = Vec::new();
     for kind in served.kinds().filter(|kind| kind.watchable && !kind.is_built_in()) {
-        let name = (kind.group.clone(), kind.resource.clone());
-        let claims = found.claims.get(&name).map(Vec::as_slice).unwrap_or_default();
+        let claims = found.claims.get(&kind.id()).map(Vec::as_slice).unwrap_or_default();
         let (wide, narrow): (Vec<Claim>, Vec<Claim>) =
             claims.iter().cloned().partition(|claim| claim.reach == Reach::Everywhere);
 
@@ -230,7 +236,13 @@ fn decide(
     let is_certain = first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second));
     let wait = if is_certain { LOOK_RARELY } else { again };
 
-    Settled { owner: first.map(|(.., name)| name.clone()), is_certain, due: Instant::now() + wait }
+    Settled {
+        claims: claims.to_vec(),
+        unrestricted: unrestricted.iter().map(|it| it.name.clone()).collect(),
+        owner: first.map(|(.., name)| name.clone()),
+        is_certain,
+        due: Instant::now() + wait,
+    }
 }
 
 #[cfg(test)]
@@ -289,7 +301,7 @@ mod tests {
             claim("a", within(&["one", "both"])),
             claim("b", within(&["both"])),
         ];
-        let name = (kind.group.clone(), kind.resource.clone());
+        let name = kind.id();
         let found = Found { claims: [(name.clone(), claims)].into(), ..Found::default() };
         let served: ApiResources = [kind].into_iter().collect();
 

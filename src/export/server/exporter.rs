@@ -252,7 +252,7 @@ impl Fleet {
         lock(&self.state).members.remove(operator);
     }
 
-    /// Sets what loopwatch does not judge: workloads, and kinds that no operator claims.
+    /// Sets what loopwatch does not judge: workloads, and kinds that no operator owns.
     pub(crate) fn set_rest(&self, skipped: Vec<SkippedOperator>, unclaimed: Vec<String>) {
         let mut state = lock(&self.state);
         (state.skipped, state.unclaimed, state.is_complete) = (skipped, unclaimed, true);

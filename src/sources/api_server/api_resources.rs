@@ -17,12 +17,15 @@ use crate::sources::decoding::{ObjectMetadata, or_default};
 /// All kinds that the API server serves, each in its preferred version.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiResources {
-    kinds: BTreeMap<(String, String), ApiKind>,
+    kinds: BTreeMap<Kind, ApiKind>,
     /// Groups whose API server did not respond, so that their kinds are unknown now.
     unknown: BTreeSet<String>,
     /// The ETag of the response.
     tag: Option<HeaderValue>,
 }
+
+/// The group and the plural name of a kind.
+pub(crate) type Kind = (String, String);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ApiKind {
@@ -345,8 +348,8 @@ impl ApiResources {
 
     /// Adds a kind. Versions come in order of preference, so the first watchable one stays.
     fn add(&mut self, kind: ApiKind) {
-        let Some(known) = self.kinds.get_mut(&(kind.group.clone(), kind.resource.clone())) else {
-            self.kinds.insert((kind.group.clone(), kind.resource.clone()), kind);
+        let Some(known) = self.kinds.get_mut(&kind.id()) else {
+            self.kinds.insert(kind.id(), kind);
             return;
         };
         let mut versions = std::mem::take(&mut known.versions);
@@ -370,6 +373,10 @@ impl FromIterator<ApiKind> for ApiResources {
 }
 
 impl ApiKind {
+    pub(crate) fn id(&self) -> Kind {
+        (self.group.clone(), self.resource.clone())
+    }
+
     /// The path of all objects, or of those in one namespace.
     pub(crate) fn collection(&self, namespace: Option<&str>) -> String {
         collection(&self.group, &self.version, &self.resource, namespace)

@@ -31,7 +31,7 @@ mod withdrawn;
 use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
 pub(crate) use self::grants::{Account, Granted, Grants, Subject};
-pub(crate) use self::observed::{Kind, Observed, Owner, Owners, Reach, Shared};
+pub(crate) use self::observed::{Observed, Owner, Owners, Reach, Shared};
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
 };
@@ -147,7 +147,8 @@ impl Discovery {
     ) -> Result<bool, Failure> {
         let permissions = list_and_watch(group, resource);
         if let Some(observed) = &self.options.observed {
-            return observed.shared.may(&self.cluster, &permissions, namespace).await;
+            let missing = observed.shared.missing(&self.cluster, &permissions, namespace).await?;
+            return Ok(missing.is_empty());
         }
 
         let questions =
@@ -317,7 +318,7 @@ impl Discovery {
             if candidate.role != Role::Primary {
                 return true;
             }
-            let owned = observed.owned(&name(&candidate.kind));
+            let owned = observed.owned(&candidate.kind.id());
             candidate.suspected = owned.as_ref().is_some_and(|(_, is_certain)| !is_certain);
             owned.is_some()
         });
@@ -328,12 +329,8 @@ impl Discovery {
         let Some(observed) = &self.options.observed else { return Ok(()) };
         for kind in kinds.iter_mut().filter(|kind| kind.missing.is_empty()) {
             let namespace = kind.scope.namespace().unwrap_or_default();
-            for permission in list_and_watch(&kind.group, &kind.resource) {
-                let asked = std::slice::from_ref(&permission);
-                if !observed.shared.may(&self.cluster, asked, namespace).await? {
-                    kind.missing.push(permission.verb);
-                }
-            }
+            let needed = list_and_watch(&kind.group, &kind.resource);
+            kind.missing = observed.shared.missing(&self.cluster, &needed, namespace).await?;
         }
 
         // A child kind that was never visible is not a loss.
@@ -629,11 +626,6 @@ fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> Wat
         metadata_only,
         versions,
     }
-}
-
-/// The group and the plural name of a kind.
-fn name(kind: &ApiKind) -> (String, String) {
-    (kind.group.clone(), kind.resource.clone())
 }
 
 fn list_and_watch(group: &str, resource: &str) -> [Permission; 2] {

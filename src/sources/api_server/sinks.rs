@@ -10,9 +10,7 @@ mod namespaces;
 mod webhooks;
 
 pub(crate) use self::children::{ChildSink, Kept, NewPrimaries, PrimarySink};
-pub(crate) use self::definitions::{
-    DefinitionNews, DefinitionSink, Definitions, SharedDefinitionSink,
-};
+pub(crate) use self::definitions::{DefinitionNews, DefinitionSink, Definitions};
 pub(crate) use self::kube_events::{EventSink, EventTally, events_about};
 pub(crate) use self::leases::LeaseSink;
 pub(crate) use self::namespaces::{NamespaceSink, Terminating};

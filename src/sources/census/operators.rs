@@ -261,7 +261,7 @@ fn claims(
     kinds: &[&ApiKind],
 ) -> BTreeMap<Kind, (Reach, Strength, bool)> {
     let claim = |kind: &&ApiKind| {
-        let name = (kind.group.clone(), kind.resource.clone());
+        let name = kind.id();
         if let Some((strength, is_named)) = strength(everywhere, kind) {
             return Some((name, (Reach::Everywhere, strength, is_named)));
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use k8s_openapi::api::authorization::v1::ResourceRule;
 use serde::Deserialize;
 
-use super::table::{Name, Read, Record, TEXT, Table};
+use super::table::{Metadata, Name, Read, Record, TEXT, Table};
 use crate::net::Failure;
 use crate::sources::api_server::{Account, Granted, Grants, Subject};
 use crate::sources::decoding::or_default;
@@ -91,14 +91,6 @@ struct SubjectDocument {
     kind: String,
     namespace: String,
     name: String,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "camelCase")]
-struct Metadata {
-    namespace: String,
-    name: String,
-    resource_version: String,
 }
 
 impl Roles {
@@ -201,13 +193,6 @@ impl Record for Binding {
 
     fn is_cut(&self) -> bool {
         self.is_cut
-    }
-}
-
-impl Metadata {
-    fn read<T>(self, record: Option<T>) -> Read<T> {
-        let Self { namespace, name, resource_version: version } = self;
-        Read { name: (namespace, name), version, record }
     }
 }
 

@@ -5,6 +5,7 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::sync::{Arc, Mutex};
 
 use loopwatch_model::observation::{Observation, SourceId};
+use serde::Deserialize;
 use tokio::sync::Notify;
 
 use super::Census;
@@ -33,6 +34,15 @@ pub(super) struct Read<T> {
     pub(super) version: String,
     /// `None` if the object does not matter.
     pub(super) record: Option<T>,
+}
+
+/// The metadata that every object has.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+pub(super) struct Metadata {
+    namespace: String,
+    name: String,
+    resource_version: String,
 }
 
 /// The objects of one kind. Clones share them.
@@ -89,6 +99,13 @@ pub(super) const TEXT: usize = 24;
 
 /// What a record takes besides its content.
 const RECORD: usize = 120;
+
+impl Metadata {
+    pub(super) fn read<T>(self, record: Option<T>) -> Read<T> {
+        let Self { namespace, name, resource_version: version } = self;
+        Read { name: (namespace, name), version, record }
+    }
+}
 
 impl<T> Clone for Table<T> {
     fn clone(&self) -> Self {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::table::{Read, Record, TEXT};
+use super::table::{Metadata, Read, Record, TEXT};
 use crate::net::Failure;
 use crate::sources::api_server::PodTemplate;
 use crate::sources::decoding::or_default;
@@ -66,12 +66,12 @@ struct ContainersTemplate {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodDocument {
-    metadata: Metadata,
+    metadata: PodMetadata,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Metadata {
+struct PodMetadata {
     namespace: String,
     name: String,
     resource_version: String,
@@ -112,11 +112,7 @@ impl Record for Workload {
             has_sidecar: containers.template.spec.has_loopwatch(),
         };
 
-        Ok(Read {
-            name: (metadata.namespace, metadata.name),
-            version: metadata.resource_version,
-            record: Some(record),
-        })
+        Ok(metadata.read(Some(record)))
     }
 
     fn weight(&self) -> usize {
@@ -129,8 +125,13 @@ impl Record for ScrapedPod {
     fn read(object: &[u8]) -> Result<Read<Self>, Failure> {
         let PodDocument { metadata } =
             serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
-        let Metadata { namespace, name, resource_version: version, mut labels, owner_references } =
-            metadata;
+        let PodMetadata {
+            namespace,
+            name,
+            resource_version: version,
+            mut labels,
+            owner_references,
+        } = metadata;
         let hash = labels.remove(TEMPLATE_HASH).unwrap_or_default();
         let owner = owner_references.into_iter().find(|owner| owner.controller == Some(true));
         let record = owner.map(|owner| Self { controller: owner.name, hash });

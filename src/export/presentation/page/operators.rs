@@ -1,13 +1,13 @@
 //! The overview of many operators.
 
 use loopwatch_model::snapshot::ObjectState;
+use loopwatch_model::time::Timestamp;
 use maud::{Markup, html};
 
 use super::markup::{UtcTime, heading_row, section};
 use crate::export::view::{
     Number, OperatorSummary, Operators, SkippedOperator, capitalised, encoded,
 };
-use loopwatch_model::time::Timestamp;
 
 pub(super) fn operators(all: &Operators, at: Timestamp) -> Markup {
     html! {

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::reviews::concurrently;
 use super::sample::Sample;
 use crate::net::Failure;
+use crate::sources::api_server::api_resources::Kind;
 use crate::sources::api_server::collections::collection;
 use crate::sources::api_server::connection::Cluster;
 use crate::sources::decoding::{HashKey, PrimaryKinds};
@@ -25,7 +26,7 @@ use crate::sources::decoding::{HashKey, PrimaryKinds};
 /// The results of all rounds.
 #[derive(Debug, Default)]
 pub(super) struct SampledKinds {
-    kinds: BTreeMap<(String, String), ChildKind>,
+    kinds: BTreeMap<Kind, ChildKind>,
     /// The namespaces of sampled primary objects, in the order in which rounds visit them.
     namespaces: Vec<String>,
     /// Whether there are cluster-scoped primary kinds, whose children may be anywhere.
@@ -103,7 +104,7 @@ impl SampledKinds {
 
         let before = self.conclusions();
         let exist = self.sample_primaries(cluster, key, primaries, new).await;
-        let mut by_kind: BTreeMap<(String, String), Vec<&WatchedKind>> = BTreeMap::new();
+        let mut by_kind: BTreeMap<Kind, Vec<&WatchedKind>> = BTreeMap::new();
 
         for candidate in candidates.iter().filter(|_| exist) {
             by_kind.entry(id(candidate)).or_default().push(candidate);
@@ -209,7 +210,7 @@ impl SampledKinds {
     }
 
     /// Whether the scope is already known to be worth a watch.
-    fn covers(&self, name: &(String, String), scope: &Scope) -> bool {
+    fn covers(&self, name: &Kind, scope: &Scope) -> bool {
         self.kinds.get(name).is_some_and(|kind| kind.scopes.contains(scope))
     }
 
@@ -260,7 +261,7 @@ impl SampledKinds {
         &self,
         cluster: &Cluster,
         key: &HashKey,
-        name: &(String, String),
+        name: &Kind,
         scopes: &[&WatchedKind],
         owners: &PrimaryKinds,
     ) -> Result<Vec<SampledScope>, Failure> {
@@ -337,7 +338,7 @@ impl ChildKind {
     }
 }
 
-fn id(kind: &WatchedKind) -> (String, String) {
+fn id(kind: &WatchedKind) -> Kind {
     (kind.group.clone(), kind.resource.clone())
 }
 

@@ -16,7 +16,7 @@ use super::permissions::Rules;
 use super::reviews::{Question, Reviews};
 use crate::lock::lock;
 use crate::net::Failure;
-use crate::sources::api_server::api_resources::ApiResources;
+use crate::sources::api_server::api_resources::{ApiResources, Kind};
 use crate::sources::api_server::connection::Cluster;
 use crate::sources::api_server::sinks::{DefinitionNews, Definitions};
 use crate::sources::api_server::watch::SharedWatchState;
@@ -70,9 +70,6 @@ pub(crate) enum Reach {
     Everywhere,
     In(BTreeSet<String>),
 }
-
-/// The group and the plural name of a kind.
-pub(crate) type Kind = (String, String);
 
 /// How long the kinds that the API server serves count as current. A change of a definition ends this time.
 const CURRENT_FOR: Duration = Duration::from_secs(10);
@@ -204,23 +201,27 @@ impl Shared {
         }
     }
 
-    /// Whether loopwatch's own account has these permissions. An empty namespace means all.
-    pub(crate) async fn may(
+    /// The verbs of those permissions that loopwatch's own account lacks. An empty namespace means all.
+    pub(super) async fn missing(
         &self,
         cluster: &Cluster,
         permissions: &[Permission],
         namespace: &str,
-    ) -> Result<bool, Failure> {
+    ) -> Result<Vec<String>, Failure> {
         let mut own = self.own.lock().await;
         if own.as_ref().is_none_or(|(at, _)| at.elapsed() >= RELIES_FOR) {
             *own = Some((Instant::now(), Reviews::request(cluster, Vec::new()).await?));
         }
 
-        let Some((_, reviews)) = &mut *own else { return Ok(false) };
+        let lacking = |permission: &Permission| permission.verb.clone();
+        let Some((_, reviews)) = &mut *own else {
+            return Ok(permissions.iter().map(lacking).collect());
+        };
         let questions: Vec<Question> =
             permissions.iter().map(|permission| Question::new(permission, namespace)).collect();
         reviews.ask(cluster, &questions).await?;
-        Ok(permissions.iter().all(|permission| reviews.allow(permission, namespace)))
+        let missing = permissions.iter().filter(|permission| !reviews.allow(permission, namespace));
+        Ok(missing.map(lacking).collect())
     }
 
     /// Has loopwatch's own permissions reviewed again within a minute, because roles have changed. In some

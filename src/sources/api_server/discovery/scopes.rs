@@ -117,7 +117,7 @@ impl Discovery {
         everywhere: &Scope,
     ) -> Option<Vec<WatchedKind>> {
         let observed = self.options.observed.as_ref()?;
-        let (reach, _) = observed.owned(&super::name(&candidate.kind))?;
+        let (reach, _) = observed.owned(&candidate.kind.id())?;
         let namespaces: Vec<String> = match reach {
             Reach::Everywhere if !self.is_bound(candidate) => {
                 return Some(vec![watched(candidate, everywhere.clone(), Vec::new())]);

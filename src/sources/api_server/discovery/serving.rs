@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::reviews::concurrently;
 use super::sample::Sample;
 use crate::net::{Failure, percent_encode};
-use crate::sources::api_server::api_resources::ApiKind;
+use crate::sources::api_server::api_resources::{ApiKind, Kind};
 use crate::sources::api_server::connection::{Cluster, JSON};
 use crate::sources::decoding::{HashKey, or_default};
 
@@ -21,7 +21,7 @@ pub(super) struct Serving {
     signs: Signs,
     /// Kinds (group and resource) that have shown a sign. They are never removed, because a sign
     /// disappears only with the objects that bear it.
-    served: BTreeSet<(String, String)>,
+    served: BTreeSet<Kind>,
 }
 
 /// What an operator leaves behind.
@@ -139,7 +139,7 @@ impl Serving {
             .iter()
             .zip(found)
             .filter(|(_, found)| *found)
-            .map(|(kind, _)| name(kind))
+            .map(|(kind, _)| kind.id())
             .collect::<Vec<_>>();
 
         self.served.extend(served);
@@ -148,12 +148,8 @@ impl Serving {
 
     /// Whether a kind has shown a sign.
     pub(super) fn serves(&self, kind: &ApiKind) -> bool {
-        self.served.contains(&name(kind))
+        self.served.contains(&kind.id())
     }
-}
-
-fn name(kind: &ApiKind) -> (String, String) {
-    (kind.group.clone(), kind.resource.clone())
 }
 
 impl Signs {

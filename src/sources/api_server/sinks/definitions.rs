@@ -35,19 +35,14 @@ pub(crate) struct DefinitionNews {
     changes: broadcast::Sender<Observation>,
 }
 
-/// A sink for the watch behind [`DefinitionNews`].
-pub(crate) struct SharedDefinitionSink {
-    sink: DefinitionSink,
-    news: DefinitionNews,
-    out: Vec<Observation>,
-}
-
 /// Turns events about definitions into observations.
 pub(crate) struct DefinitionSink {
     definitions: Definitions,
     listed: BTreeSet<String>,
     /// Whether the list had to skip a definition.
     is_incomplete: bool,
+    /// Where the observations go, if several models get them.
+    news: Option<DefinitionNews>,
 }
 
 /// The number of changes that a model may be behind. Beyond it, the model gets all definitions again.
@@ -121,7 +116,19 @@ impl Definitions {
 
 impl DefinitionSink {
     pub(crate) fn new(definitions: Definitions) -> Self {
-        Self { definitions, listed: BTreeSet::new(), is_incomplete: false }
+        Self { definitions, listed: BTreeSet::new(), is_incomplete: false, news: None }
+    }
+
+    /// A sink whose observations go to all models.
+    pub(crate) fn shared(definitions: Definitions, news: DefinitionNews) -> Self {
+        Self { news: Some(news), ..Self::new(definitions) }
+    }
+
+    fn tell(&self, observation: Observation, out: &mut Vec<Observation>) {
+        match &self.news {
+            None => out.push(observation),
+            Some(news) => _ = news.changes.send(observation), // nobody may listen yet
+        }
     }
 
     fn seen(&self, view: DefinitionView, out: &mut Vec<Observation>) {
@@ -135,7 +142,7 @@ impl DefinitionSink {
             self.definitions.changed.notify_one();
         }
 
-        out.push(Observation::DefinitionSeen(view));
+        self.tell(Observation::DefinitionSeen(view), out);
     }
 }
 
@@ -217,56 +224,6 @@ fn group_of(name: &str) -> &str {
     name.split_once('.').map_or("", |(_, group)| group)
 }
 
-impl SharedDefinitionSink {
-    pub(crate) fn new(definitions: Definitions, news: DefinitionNews) -> Self {
-        Self { sink: DefinitionSink::new(definitions), news, out: Vec::new() }
-    }
-
-    fn publish(&mut self) {
-        // Nobody may listen yet.
-        self.out.drain(..).for_each(|change| _ = self.news.changes.send(change));
-    }
-}
-
-impl WatchSink for SharedDefinitionSink {
-    fn source(&self) -> SourceId {
-        self.sink.source()
-    }
-
-    fn began(&mut self, epoch: u64, _: &mut Vec<Observation>) {
-        self.sink.began(epoch, &mut self.out);
-    }
-
-    fn listed(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<(), Failure> {
-        let listed = self.sink.listed(object, &mut self.out);
-        self.publish();
-        listed
-    }
-
-    fn skipped(&mut self) {
-        self.sink.skipped();
-    }
-
-    fn ended(&mut self, epoch: u64, version: &str, _: &mut Vec<Observation>) {
-        self.sink.ended(epoch, version, &mut self.out);
-        self.publish();
-    }
-
-    fn applied(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<String, Failure> {
-        let applied = self.sink.applied(object, &mut self.out);
-        self.publish();
-        applied
-    }
-
-    fn deleted(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<String, Failure> {
-        let deleted = self.sink.deleted(object, &mut self.out);
-        self.publish();
-        deleted
-    }
-
-    fn progressed(&mut self, _: &str, _: &mut Vec<Observation>) {}
-}
-
 impl WatchSink for DefinitionSink {
     fn source(&self) -> SourceId {
         SourceId::Watch(Definitions::watch())
@@ -299,11 +256,9 @@ impl WatchSink for DefinitionSink {
         });
         self.definitions.changed.notify_one();
 
-        if !is_complete {
-            return;
+        if is_complete {
+            self.tell(Observation::DefinitionsListed(listed.into_iter().collect()), out);
         }
-
-        out.push(Observation::DefinitionsListed(listed.into_iter().collect()));
     }
 
     fn applied(&mut self, object: &[u8], out: &mut Vec<Observation>) -> Result<String, Failure> {
@@ -317,8 +272,7 @@ impl WatchSink for DefinitionSink {
         self.listed.remove(&view.name);
         self.definitions.change(|table| table.by_name.remove(&view.name));
         self.definitions.changed.notify_one();
-        out.push(Observation::DefinitionGone(view.name));
-
+        self.tell(Observation::DefinitionGone(view.name), out);
         Ok(version)
     }
 

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   API server ─lines─▶ relay ─┬─▶ watch A
-//!                  recent ◀───┼─▶ watch B, joined later: first the recent lines after its version
+//!                   recent ◀───┼─▶ watch B, joined later: first the recent lines after its version
 //! ```
 //!
 //! Otherwise, it opens a stream of its own, and joins when that ends.
