@@ -44,12 +44,13 @@ pub(super) fn choose(
     let mut judged = kept;
     let mut by_operator = by_operator(owned);
     for (all, why) in [
-        (std::mem::take(&mut found.operators), NotJudged::Overruled),
-        (std::mem::take(&mut found.unrestricted), NotJudged::MayWriteAll),
+        (std::mem::take(&mut found.operators), Some(NotJudged::Overruled)),
+        (std::mem::take(&mut found.unrestricted), Some(NotJudged::MayWriteAll)),
+        (std::mem::take(&mut found.writers), None),
     ] {
         for operator in all {
             match by_operator.remove(&operator.name.to_string()) {
-                None => found.skip(operator.name, why),
+                None => why.into_iter().for_each(|why| found.skip(operator.name.clone(), why)),
                 Some(owned) => judged.push(Judged { operator, owned, is_gone: false }),
             }
         }

@@ -51,6 +51,10 @@ struct Settled {
 /// The owners of all kinds that have one.
 pub(super) type OwnedKinds = BTreeMap<Kind, Vec<Owner>>;
 
+/// Limit on the claims in a contest: each takes a request for the leases of its operator. Anybody may make
+/// claims in a namespace of their own.
+const MAX_CLAIMS: usize = 16;
+
 /// The time between two searches for signs.
 const LOOK_EVERY: Duration = Duration::from_secs(300);
 
@@ -73,7 +77,9 @@ impl Settlement {
         let mut settled = BTreeMap::new();
         for contest in contests(found, served) {
             let name = contest.kind.id();
-            if let ([claim], []) = (&contest.claims[..], contest.unrestricted) {
+            if let ([claim], []) = (&contest.claims[..], contest.unrestricted)
+                && claim.strength > Strength::Object
+            {
                 own(&mut owned, name, claim.operator.to_string(), &contest.reach, true);
                 continue;
             }
@@ -95,8 +101,7 @@ impl Settlement {
         }
 
         self.settled = settled;
-        let all = || found.operators.iter().chain(&found.unrestricted);
-        self.scout.retain(|operator| all().any(|it| it.name.to_string() == operator));
+        self.scout.retain(|operator| found.all().any(|it| it.name.to_string() == operator));
         owned
     }
 
@@ -147,16 +152,25 @@ fn contests<'a>(found: &'a Found, served: &'a ApiResources) -> Vec<Contest<'a>> 
         // Who may write everything owns a kind only by signs, and nobody's in the whole cluster.
         let unrestricted = if wide.is_empty() { found.unrestricted.as_slice() } else { &[] };
         if !wide.is_empty() || !unrestricted.is_empty() {
-            contests.push(Contest { kind, reach: Reach::Everywhere, claims: wide, unrestricted });
+            let claims = strongest(wide);
+            contests.push(Contest { kind, reach: Reach::Everywhere, claims, unrestricted });
         }
         for namespace in namespaces(&narrow) {
             let reach = Reach::In([namespace].into());
             let claims = narrow.iter().filter(|claim| claim.reach.covers(&reach)).cloned();
-            contests.push(Contest { kind, claims: claims.collect(), reach, unrestricted: &[] });
+            let claims = strongest(claims.collect());
+            contests.push(Contest { kind, claims, reach, unrestricted: &[] });
         }
     }
 
     contests
+}
+
+/// The claims that take part in a contest.
+fn strongest(mut claims: Vec<Claim>) -> Vec<Claim> {
+    claims.sort_by_key(|claim| Reverse((claim.strength, claim.is_named)));
+    claims.truncate(MAX_CLAIMS);
+    claims
 }
 
 /// All namespaces of claims.
@@ -188,10 +202,9 @@ fn contenders(
     unrestricted: &[FoundOperator],
     cluster: &Cluster,
 ) -> Vec<Contender> {
-    let all = || found.operators.iter().chain(&found.unrestricted);
     let contender = |name: &OperatorName| {
-        let account = all().find(|it| it.name == *name).map(|it| it.account.1.clone());
-        let in_namespace = all().filter(|it| it.name.namespace == name.namespace);
+        let account = found.all().find(|it| it.name == *name).map(|it| it.account.1.clone());
+        let in_namespace = found.all().filter(|it| it.name.namespace == name.namespace);
         let siblings = in_namespace.filter(|it| it.name != *name).map(|it| it.name.name.clone());
         Contender {
             operator: name.to_string(),
@@ -206,7 +219,8 @@ fn contenders(
 }
 
 /// Decides a contest. `signs` has those of all claims and then those of all who may write everything, who
-/// take part only with a sign of their own.
+/// take part only with a sign of their own. So do those who may only write whole objects, unless they are
+/// alone and somebody writes as operators do.
 fn decide(
     claims: &[Claim],
     unrestricted: &[FoundOperator],
@@ -214,7 +228,12 @@ fn decide(
     again: Duration,
 ) -> Settled {
     let (of_claims, of_others) = signs.split_at(claims.len().min(signs.len()));
-    let claimed = claims.iter().zip(of_claims).map(|(claim, sign)| {
+    let is_alone = claims.len() == 1;
+    let takes_part = |(claim, sign): &(&Claim, &Sign)| {
+        let has_sign = **sign == Sign::Own || (is_alone && **sign > Sign::None);
+        claim.strength > Strength::Object || has_sign
+    };
+    let claimed = claims.iter().zip(of_claims).filter(takes_part).map(|(claim, sign)| {
         let is_wide = claim.reach == Reach::Everywhere;
         let rest = (claim.is_named, claim.strength);
         ((is_wide, *sign), rest, claim.operator.to_string())
@@ -233,7 +252,12 @@ fn decide(
     let second = all.get(1).map(|(rank, ..)| *rank);
     let first = all.first();
 
-    let is_certain = first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second));
+    let is_clear = first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second));
+    let may_be_of_others = !unrestricted.is_empty()
+        && first.is_some_and(|((_, sign), (_, strength), _)| {
+            *strength == Strength::Object && *sign < Sign::Own
+        });
+    let is_certain = is_clear && !may_be_of_others;
     let wait = if is_certain { LOOK_RARELY } else { again };
 
     Settled {
@@ -279,6 +303,41 @@ mod tests {
         ] {
             assert_eq!(decided(&all, &signs), (owner.to_owned(), is_certain), "{signs:?}");
         }
+    }
+
+    /// As operators that kopf runs: they write a status without a subresource, under a common name.
+    #[test]
+    fn who_may_only_write_objects_owns_a_kind_by_signs() {
+        let writer =
+            |name: &str| Claim { strength: Strength::Object, ..claim(name, Reach::Everywhere) };
+        let none = (String::new(), false);
+        let of = |name: &str, is_certain: bool| (name.to_owned(), is_certain);
+
+        assert_eq!(decided(&[writer("a")], &[Sign::None]), none);
+        assert_eq!(decided(&[writer("a")], &[Sign::Written]), of("ops/a", true));
+        let two = [writer("a"), writer("b")];
+        assert_eq!(decided(&two, &[Sign::Written, Sign::Written]), none);
+        assert_eq!(decided(&two, &[Sign::Written, Sign::Own]), of("ops/b", true));
+
+        let admin = FoundOperator {
+            name: OperatorName { namespace: "ops".to_owned(), name: "admin".to_owned() },
+            account: ("ops".to_owned(), "admin".to_owned()),
+            watched_namespaces: Vec::new(),
+        };
+        let settled = decide(&[writer("a")], &[admin], &[Sign::Written, Sign::Written], LOOK_EVERY);
+        assert_eq!((settled.owner.as_deref(), settled.is_certain), (Some("ops/a"), false));
+    }
+
+    #[test]
+    fn a_crowd_of_claims_leaves_the_strongest() {
+        let weak = |number: usize| Claim {
+            strength: Strength::Object,
+            ..claim(&format!("weak-{number}"), Reach::Everywhere)
+        };
+        let mut claims: Vec<Claim> = (0..100).map(weak).collect();
+        claims.push(claim("strong", Reach::Everywhere));
+        let strongest = strongest(claims);
+        assert_eq!((strongest.len(), strongest[0].operator.name.as_str()), (MAX_CLAIMS, "strong"));
     }
 
     #[test]

@@ -9,10 +9,6 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::batched_reads;
 
-/// The bytes that a connection reads at once: a record of TLS. By default, the buffer of a connection grows
-/// with each large response, to 400 KiB, and stays while a quiet watch is open.
-const READ_BUFFER: usize = 16 << 10;
-
 /// Builds a client like kube's own, except that its connections can read in batches and that it
 /// logs nothing. With a proxy, it is kube's own.
 pub(super) fn build(config: Config) -> kube::Result<Client> {
@@ -26,9 +22,8 @@ pub(super) fn build(config: Config) -> kube::Result<Client> {
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_write_timeout(config.write_timeout);
 
-    let client: legacy::Client<_, Body> = legacy::Client::builder(TokioExecutor::new())
-        .http1_read_buf_exact_size(READ_BUFFER)
-        .build(connector);
+    let client: legacy::Client<_, Body> =
+        legacy::Client::builder(TokioExecutor::new()).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)
