@@ -1,5 +1,6 @@
 //! Several clusters and one Prometheus: the same version of an operator is worse in one of them.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -44,9 +45,11 @@ const DIFFERENT: (&str, [&str; 2]) = (
     ["registry.example/widget-operator:1.5.0", "registry.example/widget-operator:2.0.0"],
 );
 
-/// A kind that is late only in the bad cluster, one that is late in both alike, and one that is late in
-/// none.
-const KINDS: [&str; 3] = ["Widget", "MapConditions", "PhaseOnly"];
+/// The kind that is late only in the bad cluster, the one that is late in both alike, and the one that is
+/// late in none.
+const DIFFERS: &str = "Widget";
+const ALIKE: &str = "MapConditions";
+const KINDS: [&str; 3] = [DIFFERS, ALIKE, "NumericString"];
 
 /// The objects of each kind: as many as the alert wants changes.
 const OBJECTS: u32 = 20;
@@ -87,13 +90,15 @@ fn one_differs() {
     eprintln!("clusters: the alert fired {:.0?} after the changes", changed.elapsed());
 
     expect_named(&alert);
-    central.expect_late(SAME.0, "MapConditions", &[GOOD, BAD]);
-    central.expect_late(DIFFERENT.0, "Widget", &[BAD]);
+    central.expect_late(SAME.0, ALIKE, &[GOOD, BAD]);
+    central.expect_late(DIFFERENT.0, DIFFERS, &[BAD]);
     pause(Duration::from_secs(10));
-    assert_eq!(central.differing(), [format!("{BAD} {VERSION} Widget")]);
+    assert_eq!(central.differing(), [format!("{BAD} {VERSION} {DIFFERS}")]);
 
     central.expect("all audits agree", "min(job:loopwatch_audits_agreeing:ratio)", 1.0);
     central.expect_panels();
+    central.expect_rows("Operators by cluster and version", 5, sites.len());
+    central.expect_rows("Kinds by cluster and version", 3, 2 * (KINDS.len() + 1));
     central.0.expect_rules_work();
 }
 
@@ -122,7 +127,7 @@ fn expect_named(alert: &Value) {
     for (label, value) in [
         ("cluster", BAD),
         ("operator_version", VERSION),
-        ("kind", "Widget"),
+        ("kind", DIFFERS),
         ("namespace", SAME.0),
         ("severity", "warning"),
     ] {
@@ -151,7 +156,7 @@ impl Site {
             ["--ready-after=200ms", "--wait-for-pods=false", "--leader-elect-lease-duration=8s"];
         let replicas = Replicas::start_image(plane, namespace, image, &flags);
         let sidecar = loopwatch(plane, namespace);
-        sidecar.wait_watched("Widget", 1);
+        sidecar.wait_watched(DIFFERS, 1);
 
         Self { cluster, namespace, kinds, kube, replicas, sidecar }
     }
@@ -199,9 +204,9 @@ impl Site {
     /// Lets the operator miss the deadline of each change from now on.
     fn spoil(&self) {
         let operator = &self.replicas.all[0].operator;
-        match self.cluster {
-            BAD => operator.fault("Overdue"),
-            _ => operator.fault("Overdue?kind=MapConditions"),
+        operator.fault(&format!("Overdue?kind={ALIKE}"));
+        if self.cluster == BAD {
+            operator.fault(&format!("Overdue?kind={DIFFERS}"));
         }
     }
 }
@@ -261,9 +266,10 @@ impl Central {
         found.ok_or_else(|| json!(firing).to_string())
     }
 
-    /// What an alert has fired about or waits to fire about so far: the cluster, the version and the kind.
+    /// All that the alert has fired about so far: the cluster, the version and the kind.
     fn differing(&self) -> Vec<String> {
-        let query = format!("last_over_time(ALERTS{{alertname=\"{ALERT}\"}}[10m])");
+        let query =
+            format!("last_over_time(ALERTS{{alertname=\"{ALERT}\",alertstate=\"firing\"}}[10m])");
         let labels = self.0.labels(&query).unwrap_or_else(|error| panic!("{error}"));
         let text = |of: &Value, label: &str| of[label].as_str().unwrap_or_default().to_owned();
         let mut found: Vec<String> = labels
@@ -282,5 +288,19 @@ impl Central {
     fn expect_panels(&self) {
         let (queries, empty) = self.0.ask_panels("loopwatch-clusters");
         assert!(empty.is_empty(), "of {queries} queries: {empty:?}");
+    }
+
+    /// Expects that the first queries of a table of the dashboard have the same rows, so that Grafana merges
+    /// them, and as many as there are operators in clusters, or kinds of these.
+    fn expect_rows(&self, table: &str, queries: usize, rows: usize) {
+        let all = bundled::queries("loopwatch-clusters").into_iter();
+        let of_table = all.filter(|query| query.panel == table).take(queries);
+        let keys: Vec<BTreeSet<String>> = of_table
+            .map(|query| self.0.labels(&query.promql).unwrap_or_else(|error| panic!("{error}")))
+            .map(|series| series.iter().map(Value::to_string).collect())
+            .collect();
+
+        assert_eq!((keys.len(), keys[0].len()), (queries, rows), "{table}: {keys:#?}");
+        assert!(keys.iter().all(|other| *other == keys[0]), "{table}: {keys:#?}");
     }
 }
