@@ -95,9 +95,9 @@ enum Command {
     /// Say what does not work in an installation of loopwatch: containers, permissions, scraping
     Doctor(doctor::DoctorArgs),
     /// Print the alert and recording rules for Prometheus
-    Rules,
+    Rules(shipped::ShippedArgs),
     /// Print the Grafana dashboards as a JSON array
-    Dashboards,
+    Dashboards(shipped::ShippedArgs),
     /// Print the runbook of a finding: the first command, causes, actions and their risks
     Runbook(shipped::RunbookArgs),
     /// Print a shell completion script
@@ -156,8 +156,8 @@ pub fn main(arguments: impl IntoIterator<Item = std::ffi::OsString>) -> ExitCode
         Command::Explain(args) => explain::explain(args, settings),
         Command::Rights(args) => rights::rights(args, settings),
         Command::Doctor(args) => doctor::doctor(args),
-        Command::Rules => shipped::rules(),
-        Command::Dashboards => shipped::dashboards(),
+        Command::Rules(args) => shipped::rules(&args),
+        Command::Dashboards(args) => shipped::dashboards(&args),
         Command::Runbook(args) => shipped::runbook_text(&args),
         Command::Completions(args) => completions::completions(args, &mut Cli::command()),
     };

@@ -822,7 +822,14 @@ fn doctor_asks_a_server_without_a_kubeconfig_and_names_the_skipped_checks() {
 
 #[test]
 fn bundled_rules_dashboards_and_completions_can_be_printed() {
-    assert!(text(&loopwatch(&["rules"]).stdout).contains("LoopwatchFinding"));
+    let [each, across] = [&["rules"][..], &["rules", "--clusters"]].map(|arguments| {
+        let text = text(&loopwatch(arguments).stdout);
+        let rules: serde_json::Value = serde_saphyr::from_str(&text).expect("YAML");
+        assert!(rules["groups"].is_array(), "{text}");
+        text
+    });
+    assert!(each.contains("LoopwatchFinding") && !each.contains("LoopwatchClusterDiffers"));
+    assert!(across.contains("LoopwatchClusterDiffers") && !across.contains("LoopwatchFinding"));
 
     let dashboards: serde_json::Value =
         serde_json::from_slice(&loopwatch(&["dashboards"]).stdout).expect("JSON");

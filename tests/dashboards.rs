@@ -18,7 +18,7 @@ use std::time::Duration;
 use lint::DEVIATIONS;
 use loopwatch_model::finding::FINDINGS;
 use loopwatch_model::settings::Settings;
-use loopwatch_testbed::bundled::{self, DASHBOARDS, Query};
+use loopwatch_testbed::bundled::{self, ALL_DASHBOARDS, Query};
 use loopwatch_testbed::standin::{Standin, StreamedLists, Traits};
 use loopwatch_testbed::wait::eventually;
 use prometheus::{Loopwatch, Prometheus};
@@ -38,11 +38,14 @@ const REPLAYS: [(&str, f64); 6] = [
 /// The time until the last replay has ended and its series have been seen.
 const PLAYED: Duration = Duration::from_secs(100);
 
-/// A panel whose series no recording contains, with the test that proves them.
-const PROVED_ELSEWHERE: [(&str, &str); 1] = [(
-    "Workloads with stale configuration",
-    "`references::stale-configuration` of the live tests proves the finding",
-)];
+/// The panels whose series no recording contains, with the tests that prove them.
+const PROVED_ELSEWHERE: [(&str, &str); 2] = [
+    (
+        "Workloads with stale configuration",
+        "`references::stale-configuration` of the live tests proves the finding",
+    ),
+    ("Alerts about clusters", "`clusters::one_differs` of the live tests proves the alert"),
+];
 
 #[test]
 fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
@@ -62,7 +65,7 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
 
     let prometheus = Prometheus::start(&targets);
     let mut waiting: Vec<(&str, Query)> = Vec::new();
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let queries = bundled::queries(name).into_iter().chain(bundled::annotation_queries(name));
         waiting.extend(queries.map(|query| (name, query)));
     }
@@ -90,7 +93,7 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
             waiting.iter().map(|(name, query)| format!("{name}: {}", query.panel)).collect();
         if panels.is_empty() { Ok(()) } else { Err(format!("{panels:#?}")) }
     });
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         // Only a loopwatch with --all-operators has the label `operator`.
         let queries = bundled::variable_queries(name).into_iter();
         for query in queries.filter(|query| query.variable != "operator") {
@@ -116,7 +119,7 @@ fn every_query_has_data_on_a_prometheus_that_scrapes_incidents() {
 
 /// Expects that each revision of the operator is annotated.
 fn expect_rollouts(prometheus: &Prometheus) {
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let annotations = bundled::annotation_queries(name);
         let rollouts = annotations.iter().find(|query| query.panel == "Rollouts").expect(name);
 
@@ -178,7 +181,7 @@ fn expect_one_row_for_each_finding(prometheus: &Prometheus) {
         "name",
     ];
 
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let queries = bundled::queries(name);
         let of_table = queries.iter().filter(|query| query.panel == "Open findings");
         let findings: Vec<Vec<Vec<String>>> = of_table
@@ -202,7 +205,7 @@ fn expect_one_row_for_each_finding(prometheus: &Prometheus) {
 #[test]
 fn the_dashboards_follow_the_rules_of_the_linter() {
     let mut needed = BTreeSet::new();
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         for (rule, panel, problem) in lint::violations(&bundled::dashboard(name)) {
             let allows = |one: &lint::Deviation| one.rule == rule && panel.starts_with(one.panel);
             match DEVIATIONS.iter().position(allows) {
@@ -226,7 +229,7 @@ fn the_dashboards_follow_the_rules_of_the_linter() {
 /// twice.
 #[test]
 fn queries_merge_replicas_of_loopwatch() {
-    for name in DASHBOARDS.into_iter().filter(|name| *name != "loopwatch-self") {
+    for name in ALL_DASHBOARDS.into_iter().filter(|name| *name != "loopwatch-self") {
         for Query { panel, promql } in bundled::queries(name) {
             for selector in promql::selectors(&promql)
                 .into_iter()
@@ -272,6 +275,7 @@ fn thresholds() -> Vec<(&'static str, f64, &'static str)> {
             seconds(settings.exhaustion_within),
             "the finding MemoryExhaustionPredicted",
         ),
+        ("Lowest consistency, 1 day", 0.9998, "the aim in docs/alerts.md"),
         ("Watch delivery lag", 0.5, "the target of the benchmarks; nothing alerts"),
     ]
 }
@@ -280,7 +284,7 @@ fn thresholds() -> Vec<(&'static str, f64, &'static str)> {
 fn thresholds_are_those_of_the_findings() {
     let known = thresholds();
     let mut used = BTreeSet::new();
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         for panel in bundled::panels(&dashboard) {
             let title = panel["title"].as_str().unwrap_or_default();
@@ -318,7 +322,7 @@ const LINKS: [&str; 3] =
 
 #[test]
 fn links_lead_somewhere() {
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         let mut links = Vec::new();
         collect_urls(&dashboard, &mut links);
@@ -327,7 +331,7 @@ fn links_lead_somewhere() {
             let path = url.strip_prefix("/d/");
             let uid = path.map(|rest| rest.split('?').next().unwrap_or_default());
 
-            assert!(uid.is_some_and(|uid| DASHBOARDS.contains(&uid)), "{name}: {url}");
+            assert!(uid.is_some_and(|uid| ALL_DASHBOARDS.contains(&uid)), "{name}: {url}");
         }
 
         assert!(LINKS[..2].iter().all(|link| links.contains(link)), "{name}: {links:?}");
@@ -394,7 +398,7 @@ fn collect_urls<'a>(value: &'a Value, into: &mut Vec<&'a str>) {
 #[test]
 fn panels_of_metrics_with_exemplars_show_them() {
     let mut shown = 0;
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         let panels =
             bundled::panels(&dashboard).into_iter().filter(|panel| panel["type"] == "timeseries");
@@ -420,7 +424,7 @@ fn panels_of_metrics_with_exemplars_show_them() {
 
 #[test]
 fn every_row_asks_a_question_that_its_panels_answer() {
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         let panels = dashboard["panels"].as_array().expect("panels");
         let (mut empty, mut folded) = (true, 0);
@@ -451,7 +455,7 @@ fn every_row_asks_a_question_that_its_panels_answer() {
 /// Whoever opens a dashboard sees the most urgent findings without scrolling.
 #[test]
 fn open_findings_come_first_and_the_most_urgent_before_the_others() {
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         let panels = bundled::panels(&dashboard);
         let table = panels.iter().find(|panel| panel["type"] == "table").expect("a table");
@@ -481,7 +485,7 @@ fn open_findings_come_first_and_the_most_urgent_before_the_others() {
 #[test]
 fn aggregations_keep_the_operator_and_the_group() {
     let mut kept = 0;
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         for panel in bundled::panels(&dashboard) {
             let is_one_number = panel["type"] == "stat" || panel["type"] == "bargauge";
@@ -525,7 +529,7 @@ fn aggregations_keep_the_operator_and_the_group() {
 
 #[test]
 fn every_line_has_an_axis_with_a_label_and_says_of_which_operator_it_is() {
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         let panels = bundled::panels(&dashboard);
         for panel in panels.into_iter().filter(|panel| panel["type"] == "timeseries") {
@@ -549,7 +553,7 @@ fn a_word_has_the_same_colour_in_all_dashboards() {
         ["green", "blue", "orange", "red", "purple", "#6b7685", "#2f7a75", "text"];
 
     let mut known: BTreeMap<String, String> = BTreeMap::new();
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         for (word, colour) in coloured_words(&dashboard) {
             assert!(COLOURS.contains(&colour.as_str()), "{name}: {word}: {colour}");
@@ -606,7 +610,7 @@ fn coloured_words(value: &Value) -> Vec<(String, String)> {
 #[test]
 fn panels_that_look_back_for_weeks_say_which_retention_they_need() {
     let mut long = 0;
-    for name in DASHBOARDS {
+    for name in ALL_DASHBOARDS {
         let dashboard = bundled::dashboard(name);
         for panel in bundled::panels(&dashboard) {
             if panel["targets"].to_string().contains("[30d]") {

@@ -9,6 +9,14 @@ use clap::{Arg, Args, Command, Error};
 use super::SUCCESS;
 use crate::export::view::{Nearest, Runbook, TICKET, all_runbooks};
 
+/// Flags of `rules` and `dashboards`.
+#[derive(Args, Debug)]
+pub(super) struct ShippedArgs {
+    /// Print only what compares several clusters, for the one place that has the series of all
+    #[arg(long)]
+    clusters: bool,
+}
+
 /// Flags of `runbook`.
 #[derive(Args, Debug)]
 pub(super) struct RunbookArgs {
@@ -33,6 +41,9 @@ const RULES: &[&str] = &[
     include_str!("../../alerts/self.rules.yaml"),
 ];
 
+/// The rules that compare clusters, which belong in another place than the others.
+const RULES_OF_CLUSTERS: &str = include_str!("../../alerts/clusters/clusters.rules.yaml");
+
 /// Dashboard files.
 const DASHBOARDS: &[&str] = &[
     include_str!("../../dashboards/loopwatch-overview.json"),
@@ -41,13 +52,19 @@ const DASHBOARDS: &[&str] = &[
     include_str!("../../dashboards/loopwatch-self.json"),
 ];
 
-pub(super) fn rules() -> anyhow::Result<u8> {
-    super::print(&merged(RULES))?;
+/// The dashboards that compare clusters, which have nothing to show without these rules.
+const DASHBOARDS_OF_CLUSTERS: &[&str] =
+    &[include_str!("../../dashboards/clusters/loopwatch-clusters.json")];
+
+pub(super) fn rules(args: &ShippedArgs) -> anyhow::Result<u8> {
+    let text = if args.clusters { RULES_OF_CLUSTERS.to_owned() } else { merged(RULES) };
+    super::print(&text)?;
     Ok(SUCCESS)
 }
 
-pub(super) fn dashboards() -> anyhow::Result<u8> {
-    super::print(&format!("[{}]\n", DASHBOARDS.join(",")))?;
+pub(super) fn dashboards(args: &ShippedArgs) -> anyhow::Result<u8> {
+    let files = if args.clusters { DASHBOARDS_OF_CLUSTERS } else { DASHBOARDS };
+    super::print(&format!("[{}]\n", files.join(",")))?;
     Ok(SUCCESS)
 }
 
@@ -124,7 +141,7 @@ mod tests {
 
     #[test]
     fn every_alert_leads_to_its_runbook() {
-        let rules = merged(RULES);
+        let rules = merged(RULES) + RULES_OF_CLUSTERS;
         let alerts = rules.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
         for alert in alerts {
             match named(alert) {

@@ -1,12 +1,15 @@
-//! The opt-in rules that compare clusters, and their documentation.
+//! The opt-in rules and the opt-in dashboard that compare clusters, and their documentation.
 
 use std::collections::BTreeSet;
+use std::process::Command;
 
+use loopwatch_testbed::bundled;
 use serde_json::Value;
 
 use super::{expect_generated, known, metrics_in, read, root, yaml};
 
 const FILE: &str = "alerts/clusters/clusters.rules.yaml";
+const DASHBOARD: &str = "dashboards/clusters/loopwatch-clusters.json";
 
 fn rules() -> Vec<Value> {
     let groups = yaml(&read(FILE))["groups"].as_array().cloned().expect("groups");
@@ -79,11 +82,79 @@ fn each_alert_about_clusters_has_texts_and_a_runbook() {
     assert_eq!(alerts.len(), 2);
 }
 
-#[test]
-fn the_series_of_the_clusters_are_documented_and_have_the_defaults_of_the_table() {
+/// The section about several clusters.
+fn section() -> String {
     let page = read("docs/alerts.md");
     let (_, section) = page.split_once("\n## Several clusters\n").expect("the section");
-    let section = section.split("\n## ").next().unwrap_or_default();
+    section.split("\n## ").next().unwrap_or_default().to_owned()
+}
+
+/// What a command of loopwatch prints.
+fn printed(arguments: &[&str]) -> String {
+    let output = Command::new(env!("CARGO_BIN_EXE_loopwatch")).args(arguments).output();
+    String::from_utf8(output.expect("loopwatch runs").stdout).expect("UTF-8")
+}
+
+#[test]
+fn loopwatch_prints_the_rules_and_the_dashboard_of_the_clusters() {
+    assert_eq!(printed(&["rules", "--clusters"]), read(FILE));
+
+    let dashboards: Value =
+        serde_json::from_str(&printed(&["dashboards", "--clusters"])).expect("JSON");
+    assert_eq!(dashboards, serde_json::json!([dashboard(DASHBOARD)]));
+}
+
+fn dashboard(file: &str) -> Value {
+    serde_json::from_str(&read(file)).expect("JSON")
+}
+
+/// Links between dashboards keep the values of the variables that both have.
+#[test]
+fn the_dashboard_of_the_clusters_has_a_config_map_and_the_variables_of_the_others() {
+    let kustomization = yaml(&read("dashboards/clusters/kustomization.yaml"));
+    let generator = &kustomization["configMapGenerator"][0];
+    let file = generator["files"][0].as_str().expect("a file");
+    assert_eq!(format!("dashboards/clusters/{file}"), DASHBOARD);
+    assert_eq!(
+        kustomization["generatorOptions"],
+        yaml(&read("dashboards/kustomization.yaml"))["generatorOptions"]
+    );
+
+    let variables = |file| {
+        let list = dashboard(file)["templating"]["list"].take();
+        list.as_array().cloned().expect("variables")
+    };
+    let others = variables("dashboards/loopwatch-overview.json");
+    assert!(variables(DASHBOARD).starts_with(&others) && !others.is_empty());
+}
+
+/// A central place may receive only some series.
+#[test]
+fn all_series_that_the_rules_and_the_dashboard_of_the_clusters_read_arrive() {
+    let section = section();
+    let (_, rest) = section.split_once("Let these series arrive centrally").expect("the list");
+    let list = rest.split("\n4. ").next().unwrap_or_default();
+    let arriving: BTreeSet<String> = [metrics_in(list), recorded()].into_iter().flatten().collect();
+
+    for rule in rules() {
+        for metric in metrics_in(text(&rule, "/expr")) {
+            assert!(arriving.contains(&metric), "{metric} in {rule}");
+        }
+    }
+
+    let name = DASHBOARD.trim_start_matches("dashboards/clusters/").trim_end_matches(".json");
+    let panels = bundled::queries(name).into_iter().chain(bundled::annotation_queries(name));
+    let variables = bundled::variable_queries(name).into_iter();
+    let queries = panels.map(|it| it.promql).chain(variables.map(|it| it.selector));
+
+    for metric in queries.flat_map(|query| metrics_in(&query)) {
+        assert!(arriving.contains(&metric), "{metric} in {name}");
+    }
+}
+
+#[test]
+fn the_series_of_the_clusters_are_documented_and_have_the_defaults_of_the_table() {
+    let section = section();
     let tables = section.lines().filter(|line| line.starts_with("| `") && line.contains(':'));
     let rows: Vec<Vec<&str>> =
         tables.map(|line| line.split('|').map(str::trim).collect()).collect();

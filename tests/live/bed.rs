@@ -22,10 +22,23 @@ pub(crate) struct NoBed(Missing);
 pub(crate) fn start() -> Result<(), NoBed> {
     let binaries = binaries::find().map_err(NoBed)?;
     let plane = BED.get_or_init(|| ControlPlane::start(binaries));
-    operator::install(plane);
-    sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
+    install(plane);
 
     Ok(())
+}
+
+/// Starts another cluster, with the same programs.
+pub(crate) fn another() -> ControlPlane {
+    let binaries = binaries::find().unwrap_or_else(|missing| panic!("{missing}"));
+    let plane = ControlPlane::start(binaries);
+    install(&plane);
+
+    plane
+}
+
+fn install(plane: &ControlPlane) {
+    operator::install(plane);
+    sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
 }
 
 /// Stops the cluster. It keeps the logs of a failed run.

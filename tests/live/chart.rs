@@ -26,6 +26,7 @@ pub(crate) fn trials() -> Vec<Trial> {
         with_helm_4("chart::values", values),
         with_helm_4("chart::rendered", rendered),
         with_helm_4("chart::monitors", monitors),
+        with_helm_4("chart::cluster_name", cluster_name),
         with_helm_4("chart::releases", |helm| release(helm, "charted-four")),
         test_after("chart::helm_3", binaries::helm_3, helm_3).with_ignored_flag(true),
     ]
@@ -42,6 +43,7 @@ fn helm_3(binary: PathBuf) {
     values(&helm);
     rendered(&helm);
     monitors(&helm);
+    cluster_name(&helm);
     release(&helm, "charted-three");
 }
 
@@ -86,6 +88,7 @@ fn values(helm: &Helm) {
         ("--set", "podMonitr.enabled=true", ["podMonitr", "not allowed"]),
         ("--set", "rights.scop=cluster", ["/rights", "scop"]),
         ("--set", "rights.scope=all", ["/rights/scope", "cluster"]),
+        ("--set", "clusterName=a=b", ["/clusterName", "a=b"]),
         // The configuration file of a Pod may not decide where loopwatch connects.
         ("--set", "config.otlp=http://collector", ["/config", "otlp"]),
         (
@@ -265,6 +268,30 @@ fn monitors(helm: &Helm) {
     assert_eq!(annotations["prometheus.io/port"], container["containerPort"].to_string());
     assert_eq!(annotations["prometheus.io/path"], endpoint["path"]);
     assert_eq!(annotations["prometheus.io/scheme"], endpoint["scheme"]);
+}
+
+/// The name of the cluster is in the series, and in what loopwatch sends itself.
+fn cluster_name(helm: &Helm) {
+    let name = json!({"targetLabel": "cluster", "replacement": "eu-1"});
+    for (monitor, kind, endpoints) in [
+        ("podMonitor", "PodMonitor", "podMetricsEndpoints"),
+        ("serviceMonitor", "ServiceMonitor", "endpoints"),
+    ] {
+        let monitor = format!("clusterName=eu-1,{monitor}.enabled=true");
+        let rendered = template(helm, &["--set", &image(), "--set", &monitor]);
+        let objects = documents(&rendered.unwrap_or_else(|error| panic!("{error}")));
+        let endpoint = &only(&objects, kind)["spec"][endpoints][0];
+        assert_eq!(endpoint["relabelings"], json!([name]), "{kind}");
+
+        let env = &only(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["env"];
+        for (variable, value) in [
+            ("LOOPWATCH_ALERT_LABEL", "cluster=eu-1"),
+            ("OTEL_RESOURCE_ATTRIBUTES", "k8s.cluster.name=eu-1"),
+        ] {
+            let expected = json!({"name": variable, "value": value});
+            assert!(env.as_array().is_some_and(|env| env.contains(&expected)), "{env}");
+        }
+    }
 }
 
 /// Helm installs, upgrades, rolls back and uninstalls the chart. With the account of the release,

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::bed::test;
+use crate::bed::{self, test};
 use crate::case::SLACK;
 use crate::cost;
 use loopwatch_testbed::accounts::{RBAC, reader_account};
@@ -19,7 +19,7 @@ use loopwatch_testbed::published_operators::CERT_MANAGER;
 use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::pause;
-use loopwatch_testbed::{binaries, cert_manager, http, kustomize, operator, repository, sidecar};
+use loopwatch_testbed::{cert_manager, http, kustomize, repository};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
@@ -97,11 +97,8 @@ fn two_operators() {
 
 /// Starts a cluster with the kinds of the zoo and of cert-manager.
 pub(crate) fn cluster() -> ControlPlane {
-    let binaries = binaries::find().unwrap_or_else(|missing| panic!("{missing}"));
-    let plane = ControlPlane::start(binaries);
-    operator::install(&plane);
+    let plane = bed::another();
     cert_manager::install(&plane);
-    sidecar::install(&plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
     plane
 }
 

@@ -19,6 +19,7 @@ mod case;
 mod chart;
 mod check;
 mod clock;
+mod clusters;
 mod compare;
 mod cost;
 mod crossing;
@@ -111,6 +112,7 @@ fn trials() -> Vec<Trial> {
         node::trials(),
         memory::trials(),
         revisions::trials(),
+        clusters::trials(),
         path::trials(),
         healthy::trials(),
         down::trials(),

@@ -27,6 +27,9 @@ pub(crate) struct Prometheus {
 /// A Pod with loopwatch: the namespace and the name of the Pod, and the port of loopwatch.
 pub(crate) type Target<'a> = (&'a str, &'a str, u16);
 
+/// The same in a cluster.
+pub(crate) type ClusterTarget<'a> = (&'a str, Target<'a>);
+
 impl Prometheus {
     /// Starts Prometheus with one target, and waits until Prometheus scrapes it. Prometheus keeps
     /// its files in a folder of this name.
@@ -46,9 +49,28 @@ impl Prometheus {
         targets: &[Target<'_>],
         alertmanager: Option<u16>,
     ) -> Self {
+        let rules = bundled::rules_at(pace, &rules_of(name));
+        Self::launch(name, (pace, &rules), &of_testbed(targets), alertmanager)
+    }
+
+    /// Starts Prometheus with targets in several clusters, and waits until it scrapes one of them. The
+    /// rules are those of each cluster and those that compare the clusters.
+    pub(crate) fn start_central(
+        name: &str,
+        rules: (Pace, &[PathBuf]),
+        targets: &[ClusterTarget<'_>],
+    ) -> Self {
+        Self::launch(name, rules, targets, None)
+    }
+
+    fn launch(
+        name: &str,
+        (pace, rules): (Pace, &[PathBuf]),
+        targets: &[ClusterTarget<'_>],
+        alertmanager: Option<u16>,
+    ) -> Self {
         let directory = &bed().directory().join(name);
         let port = ports::free();
-        let rules = bundled::rules_at(pace, &directory.join("rules"));
         let alertmanagers =
             alertmanager.map(|port| json!({"targets": [format!("127.0.0.1:{port}")]}));
         let file = directory.join("targets.json");
@@ -88,7 +110,7 @@ impl Prometheus {
 
     /// Changes the targets, as service discovery does.
     pub(crate) fn set_targets(&self, targets: &[Target<'_>]) {
-        write_targets(&self.targets, targets);
+        write_targets(&self.targets, &of_testbed(targets));
     }
 
     /// Waits until Prometheus has scraped loopwatch in this Pod.
@@ -119,6 +141,14 @@ impl Prometheus {
             _ => None,
         };
         value.ok_or_else(|| format!("{query}: {answer}"))
+    }
+
+    /// Returns the labels of the series of a query.
+    pub(crate) fn labels(&self, query: &str) -> Result<Vec<Value>, String> {
+        let path = format!("/api/v1/query?query={}", http::encode(query));
+        let answer = ask(self.port, &path)?;
+        let series = answer["data"]["result"].as_array().ok_or_else(|| answer.to_string())?;
+        Ok(series.iter().map(|one| one["metric"].clone()).collect())
     }
 
     /// Expects that Prometheus has evaluated every rule, without any error.
@@ -186,11 +216,21 @@ impl Prometheus {
     }
 }
 
+/// The folder for the rules of a Prometheus.
+pub(crate) fn rules_of(name: &str) -> PathBuf {
+    bed().directory().join(name).join("rules")
+}
+
+/// The targets in the cluster that all tests share.
+fn of_testbed<'a>(targets: &[Target<'a>]) -> Vec<ClusterTarget<'a>> {
+    targets.iter().map(|target| (CLUSTER, *target)).collect()
+}
+
 /// Writes targets for service discovery by files, at once and as a whole.
-fn write_targets(file: &Path, targets: &[Target<'_>]) {
-    let group = |(namespace, pod, port): &Target<'_>| {
+fn write_targets(file: &Path, targets: &[ClusterTarget<'_>]) {
+    let group = |(cluster, (namespace, pod, port)): &ClusterTarget<'_>| {
         json!({"targets": [format!("127.0.0.1:{port}")],
-            "labels": {"cluster": CLUSTER, "namespace": namespace, "pod": pod}})
+            "labels": {"cluster": cluster, "namespace": namespace, "pod": pod}})
     };
     let groups: Vec<Value> = targets.iter().map(group).collect();
     let new = file.with_extension("new");

@@ -6,9 +6,18 @@ use serde_json::Value;
 
 use super::repository;
 
-/// The names of the dashboards, which are also their UIDs.
+/// The names of the dashboards of each installation, which are also their UIDs.
 pub const DASHBOARDS: [&str; 4] =
     ["loopwatch-overview", "loopwatch-objects", "loopwatch-process", "loopwatch-self"];
+
+/// All dashboards, with the opt-in one that compares clusters.
+pub const ALL_DASHBOARDS: [&str; 5] = [
+    "loopwatch-overview",
+    "loopwatch-objects",
+    "loopwatch-process",
+    "loopwatch-self",
+    "loopwatch-clusters",
+];
 
 /// A query of a panel.
 #[derive(Clone, Debug)]
@@ -40,17 +49,21 @@ pub enum Pace {
     /// rates are right. After a restart, loopwatch needs a few seconds to list everything and to
     /// see the operator for long enough.
     Brisk,
+    /// Everything takes a thirtieth of the time: a minute takes two seconds. The figures of all windows
+    /// are right, because these keep their proportion to the intervals.
+    Hurried,
     /// The rules are as they are, and the intervals are those of the example in `deploy/`.
     Shipped,
 }
 
 /// The values that the variables of dashboards have in tests: all values, and the built-in ones of
 /// Grafana. A name that is the beginning of another one comes after it.
-const VALUES: [(&str, &str); 10] = [
+const VALUES: [(&str, &str); 11] = [
     ("$__rate_interval", "30s"),
     ("$__range", "1m"),
     ("$target_namespace", ".*"),
     ("$operator_pod", ".*"),
+    ("$operator_version", ".*"),
     ("$operator", ".*"),
     ("$namespace", ".*"),
     ("$cluster", ".*"),
@@ -61,7 +74,8 @@ const VALUES: [(&str, &str); 10] = [
 
 /// Reads a dashboard.
 pub fn dashboard(name: &str) -> Value {
-    let file = repository("dashboards").join(format!("{name}.json"));
+    let folder = if DASHBOARDS.contains(&name) { "dashboards" } else { "dashboards/clusters" };
+    let file = repository(folder).join(format!("{name}.json"));
     let text = std::fs::read_to_string(&file)
         .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()))
@@ -141,9 +155,32 @@ fn filled_in(text: &str) -> String {
 
 /// Writes copies of the bundled rules, with the times of this pace.
 pub fn rules_at(pace: Pace, directory: &Path) -> Vec<PathBuf> {
+    rules_of("alerts", pace, directory)
+}
+
+/// Like [`rules_at`], with the opt-in rules that compare clusters, of which a user has changed a recorded
+/// threshold: its name and its value.
+pub fn central_rules_at(
+    pace: Pace,
+    directory: &Path,
+    (threshold, value): (&str, u32),
+) -> Vec<PathBuf> {
+    let central = rules_of("alerts/clusters", pace, directory);
+    for file in &central {
+        let text = std::fs::read_to_string(file).expect("our own file");
+        let before = format!("record: {threshold}\n        expr: vector(");
+        let (start, rest) = text.split_once(&before).expect(threshold);
+        let (_, end) = rest.split_once(')').expect("a value");
+        std::fs::write(file, format!("{start}{before}{value}){end}")).expect("our own file");
+    }
+
+    [rules_at(pace, directory), central].concat()
+}
+
+fn rules_of(folder: &str, pace: Pace, directory: &Path) -> Vec<PathBuf> {
     std::fs::create_dir_all(directory).expect("our own folder");
     let bundled =
-        std::fs::read_dir(repository("alerts")).expect("the bundled rules").filter_map(Result::ok);
+        std::fs::read_dir(repository(folder)).expect("the bundled rules").filter_map(Result::ok);
     let mut files = Vec::new();
 
     for entry in bundled.filter(|entry| entry.path().to_string_lossy().ends_with(".rules.yaml")) {
@@ -164,6 +201,7 @@ fn at_pace(pace: Pace, line: &str) -> String {
     let (keep_firing_for, kept) = match pace {
         Pace::Quick => ("2s", None),
         Pace::Brisk => ("20s", Some("interval: 1m")),
+        Pace::Hurried => return hurried(line),
         Pace::Shipped => return line.to_owned(),
     };
     let field = line.trim_start();
@@ -176,4 +214,34 @@ fn at_pace(pace: Pace, line: &str) -> String {
     }
 
     line.to_owned()
+}
+
+/// The texts before the durations of rules: those of fields, of windows, and of looks back.
+const BEFORE_DURATIONS: [&str; 4] = ["for: ", "interval: ", "[", "offset "];
+
+/// Divides the durations in a line of a rule by 30.
+fn hurried(line: &str) -> String {
+    BEFORE_DURATIONS.iter().fold(line.to_owned(), |line, before| {
+        let mut parts = line.split(before);
+        let first = parts.next().unwrap_or_default().to_owned();
+        parts.fold(first, |text, part| format!("{text}{before}{}", hurried_duration(part)))
+    })
+}
+
+/// Divides the duration with which a text begins, if it does.
+fn hurried_duration(text: &str) -> String {
+    let digits = text.chars().take_while(char::is_ascii_digit).count();
+    let (number, rest) = text.split_at(digits);
+    let seconds = match rest.chars().next() {
+        Some('s') => 1,
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86400,
+        _ => return text.to_owned(),
+    };
+
+    match number.parse::<u64>() {
+        Ok(number) => format!("{}ms{}", number * seconds * 1000 / 30, &rest[1..]),
+        Err(_) => text.to_owned(),
+    }
 }

@@ -45,10 +45,28 @@ impl Replicas {
     /// Deploys replicas in the namespace that they serve, with additional flags. Their
     /// Pods share the ports of the Deployment, so each process has an address of its own.
     pub fn start(plane: &ControlPlane, namespace: &str, count: u8, flags: &[&str]) -> Self {
-        allow_leader_election(&plane.kube, namespace);
         let metrics = ports::free();
+        Self::deploy(plane, deployment(namespace, metrics), metrics, count, flags)
+    }
+
+    /// Deploys one replica, whose Deployment names this image.
+    pub fn start_image(plane: &ControlPlane, namespace: &str, image: &str, flags: &[&str]) -> Self {
+        let metrics = ports::free();
+        let mut deployment = deployment(namespace, metrics);
+        deployment["spec"]["template"]["spec"]["containers"][0]["image"] = json!(image);
+        Self::deploy(plane, deployment, metrics, 1, flags)
+    }
+
+    fn deploy(
+        plane: &ControlPlane,
+        deployment: Value,
+        metrics: u16,
+        count: u8,
+        flags: &[&str],
+    ) -> Self {
+        let namespace = deployment["metadata"]["namespace"].as_str().unwrap_or_default().to_owned();
+        allow_leader_election(&plane.kube, &namespace);
         let addresses: Vec<Ipv4Addr> = (0..count).map(address).collect();
-        let deployment = deployment(namespace, metrics);
         let pods = pods::deploy(&plane.kube, &deployment, &addresses);
         let lease = [
             "--leader-elect".to_owned(),
@@ -57,7 +75,7 @@ impl Replicas {
         ];
 
         let flags = lease.into_iter().chain(flags.iter().map(|flag| (*flag).to_owned())).collect();
-        let (kube, namespace) = (plane.kube.clone(), namespace.to_owned());
+        let kube = plane.kube.clone();
         let mut replicas =
             Self { kube, namespace, deployment, metrics, flags, started: 0, all: Vec::new() };
 

@@ -4,6 +4,7 @@ mod colours; // the meaning of each colour
 mod panels; // panels, columns and thresholds
 mod queries; // selectors, merged replicas, kept labels, links
 
+mod clusters; // loopwatch-clusters, which is opt-in
 mod findings; // the panels of open findings, which begin each dashboard
 mod itself; // loopwatch-self
 mod objects; // loopwatch-objects
@@ -225,10 +226,18 @@ mod tests {
 
     #[test]
     fn the_dashboards_are_generated() {
-        for dashboard in
-            [overview::dashboard(), objects::dashboard(), process::dashboard(), itself::dashboard()]
+        let each = [
+            overview::dashboard(),
+            objects::dashboard(),
+            process::dashboard(),
+            itself::dashboard(),
+        ];
+        let all = each.map(|dashboard| ("dashboards", dashboard));
+
+        for (folder, dashboard) in
+            all.into_iter().chain([("dashboards/clusters", clusters::dashboard())])
         {
-            let file = format!("dashboards/{}.json", dashboard.uid);
+            let file = format!("{folder}/{}.json", dashboard.uid);
             let text = serde_json::to_string_pretty(&dashboard.json()).expect("JSON");
             crate::golden::check(&file, &format!("{text}\n"));
         }

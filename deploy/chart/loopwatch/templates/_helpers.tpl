@@ -83,6 +83,10 @@ subjects:
 {{- with .Values.namespaces }}
 {{- $env = append $env (dict "name" "LOOPWATCH_NAMESPACE" "value" (join "," .)) }}
 {{- end }}
+{{- with .Values.clusterName }}
+{{- $env = append $env (dict "name" "LOOPWATCH_ALERT_LABEL" "value" (printf "cluster=%s" .)) }}
+{{- $env = append $env (dict "name" "OTEL_RESOURCE_ATTRIBUTES" "value" (printf "k8s.cluster.name=%s" .)) }}
+{{- end }}
 {{- with .Values.externalUrl }}
 {{- $env = append $env (dict "name" "LOOPWATCH_EXTERNAL_URL" "value" .) }}
 {{- end }}
@@ -146,7 +150,11 @@ authorization:
     name: {{ $values.webAuth.tokenSecret | quote }}
     key: token
 {{- end }}
-{{- with .monitor.relabelings }}
+{{- $relabelings := .monitor.relabelings | default list }}
+{{- with $values.clusterName }}
+{{- $relabelings = prepend $relabelings (dict "targetLabel" "cluster" "replacement" .) }}
+{{- end }}
+{{- with $relabelings }}
 relabelings:
   {{- toYaml . | nindent 2 }}
 {{- end }}

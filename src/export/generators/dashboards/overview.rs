@@ -26,7 +26,9 @@ const STATES: [&str; 9] = [
     "converged",
 ];
 
-const HEALTH: [(&str, &str); 3] = [("0", "healthy"), ("1", "degraded"), ("2", "failing")];
+/// The health of an operator, in words.
+pub(super) const HEALTH: [(&str, &str); 3] =
+    [("0", "healthy"), ("1", "degraded"), ("2", "failing")];
 const UP: [(&str, &str); 2] = [("0", "down"), ("1", "up")];
 
 const KIND: &str = "{{kind}} {{group}}";
