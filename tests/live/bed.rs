@@ -28,6 +28,14 @@ pub(crate) fn start() -> Result<(), NoBed> {
     Ok(())
 }
 
+/// Starts another cluster, for a test of something that others would disturb.
+pub(crate) fn another() -> ControlPlane {
+    let binaries = binaries::find().unwrap_or_else(|missing| panic!("{missing}"));
+    let plane = ControlPlane::start(binaries);
+    sidecar::install(&plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
+    plane
+}
+
 /// Stops the cluster. It keeps the logs of a failed run.
 pub(crate) fn stop(failed: bool) {
     let Some(plane) = BED.get() else { return };
