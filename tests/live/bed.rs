@@ -22,22 +22,21 @@ pub(crate) struct NoBed(Missing);
 pub(crate) fn start() -> Result<(), NoBed> {
     let binaries = binaries::find().map_err(NoBed)?;
     let plane = BED.get_or_init(|| ControlPlane::start(binaries));
-    install(plane);
+    operator::install(plane);
+    install_loopwatch(plane);
 
     Ok(())
 }
 
-/// Starts another cluster, with the same programs.
+/// Starts another cluster, for a test of something that others would disturb.
 pub(crate) fn another() -> ControlPlane {
     let binaries = binaries::find().unwrap_or_else(|missing| panic!("{missing}"));
     let plane = ControlPlane::start(binaries);
-    install(&plane);
-
+    install_loopwatch(&plane);
     plane
 }
 
-fn install(plane: &ControlPlane) {
-    operator::install(plane);
+fn install_loopwatch(plane: &ControlPlane) {
     sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
 }
 

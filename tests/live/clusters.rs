@@ -13,6 +13,7 @@ use loopwatch_testbed::accounts::reader_account;
 use loopwatch_testbed::bundled::{self, Pace};
 use loopwatch_testbed::controlplane::ControlPlane;
 use loopwatch_testbed::kube::Kube;
+use loopwatch_testbed::operator;
 use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
@@ -71,6 +72,7 @@ struct Site {
 /// in all clusters, nor about a cluster that has another version.
 fn one_differs() {
     let second = another();
+    operator::install(&second);
     let sites = sites([(GOOD, bed()), (BAD, &second)]);
     let targets: Vec<ClusterTarget<'_>> = sites.iter().map(Site::target).collect();
     let central = Central(Prometheus::start_central(NAME, (Pace::Hurried, &rules()), &targets));

@@ -3,13 +3,15 @@
 //! The cluster is one of its own: in that of the other tests, dozens of accounts may write the kinds of
 //! the zoo.
 
+mod published;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use libtest_mimic::Trial;
 use serde_json::{Value, json};
 
-use crate::bed::{self, test};
+use crate::bed::{another, test};
 use crate::case::SLACK;
 use crate::cost;
 use loopwatch_testbed::accounts::{RBAC, reader_account};
@@ -19,13 +21,14 @@ use loopwatch_testbed::published_operators::CERT_MANAGER;
 use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
 use loopwatch_testbed::wait::pause;
-use loopwatch_testbed::{cert_manager, http, kustomize, repository};
+use loopwatch_testbed::{cert_manager, http, kustomize, operator, repository};
 
 /// The tests of this file.
 pub(crate) fn trials() -> Vec<Trial> {
     vec![
         test("fleet::two_operators", two_operators),
         test("fleet::thirty_operators", thirty_operators).with_ignored_flag(true),
+        test("fleet::five_published_operators", published::run).with_ignored_flag(true),
     ]
 }
 
@@ -97,7 +100,8 @@ fn two_operators() {
 
 /// Starts a cluster with the kinds of the zoo and of cert-manager.
 pub(crate) fn cluster() -> ControlPlane {
-    let plane = bed::another();
+    let plane = another();
+    operator::install(&plane);
     cert_manager::install(&plane);
     plane
 }
@@ -135,12 +139,17 @@ pub(crate) fn install(plane: &ControlPlane, url: &str) -> PathBuf {
     }
 
     let group = ZOO.split('/').next().unwrap_or_default();
-    plane.kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole",
-        "metadata": {"name": "loopwatch-zoo", "labels": {"loopwatch/kinds": "true"}},
-        "rules": [{"apiGroups": [group], "resources": ["*"], "verbs": ["get", "list", "watch"]}]}));
+    may_read(&plane.kube, "loopwatch-zoo", &[group]);
 
     let (namespace, account) = ACCOUNT;
     plane.kubeconfig_of("fleet.kubeconfig", url, namespace, account)
+}
+
+/// Lets loopwatch read these groups by a ClusterRole, as `deploy/cluster/kinds.yaml` says.
+fn may_read(kube: &Kube, role: &str, groups: &[&str]) {
+    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole",
+        "metadata": {"name": role, "labels": {"loopwatch/kinds": "true"}},
+        "rules": [{"apiGroups": groups, "resources": ["*"], "verbs": ["get", "list", "watch"]}]}));
 }
 
 /// Expects that the overview says which workloads loopwatch does not judge, and why.
@@ -224,10 +233,8 @@ fn thirty_operators() {
 
     let (_apiserver, url, log) = plane.apiserver_with_audit_log(USER);
     let kubeconfig = install(&plane, &url);
-    kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole",
-        "metadata": {"name": "loopwatch-all", "labels": {"loopwatch/kinds": "true"}},
-        "rules": [{"apiGroups": (0..operators).map(group).collect::<Vec<_>>(), "resources": ["*"],
-            "verbs": ["get", "list", "watch"]}]}));
+    let groups: Vec<String> = (0..operators).map(group).collect();
+    may_read(kube, "loopwatch-all", &groups.iter().map(String::as_str).collect::<Vec<_>>());
 
     let settings = json!({"limits": {"objects": 1_000_000}});
     let began = Instant::now();

@@ -2,7 +2,8 @@
 
 mod cert_manager;
 mod rabbitmq;
-mod work;
+pub(crate) mod work;
+pub(crate) mod works;
 
 use libtest_mimic::Trial;
 use serde_json::json;

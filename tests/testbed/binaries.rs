@@ -94,8 +94,8 @@ const CERT_MANAGER_FILES: [&str; 7] = [
     "deploy/charts/cert-manager/templates/rbac.yaml",
 ];
 
-/// An operator of RabbitMQ, which only one test needs.
-const RABBITMQ: Built = Built {
+/// An operator of RabbitMQ, which no default test needs.
+pub(crate) const RABBITMQ: Built = Built {
     name: "rabbitmq-cluster-operator",
     module: "rabbitmq",
     package: "github.com/rabbitmq/cluster-operator/v2",

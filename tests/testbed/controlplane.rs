@@ -326,6 +326,10 @@ impl ControlPlane {
 
 impl Drop for ControlPlane {
     fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("logs of this cluster: {}", self.keep_logs().display());
+        }
+
         self.stop();
     }
 }

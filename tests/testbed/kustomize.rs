@@ -2,13 +2,41 @@
 
 use std::path::Path;
 
+use serde_json::{Value, json};
+
 use super::controlplane::ControlPlane;
 use super::guard::Program;
+use super::kube::documents;
 use super::repository;
 
 /// Renders the kustomization of a folder.
 pub fn build(plane: &ControlPlane, folder: &Path) -> String {
     try_build(plane, folder).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Renders the manifests of an operator with the component that lets loopwatch read more. The files that the
+/// kustomization names are in `operator` in this folder.
+pub(crate) fn with_reader_rights(
+    plane: &ControlPlane,
+    folder: &Path,
+    mut kustomization: Value,
+) -> Vec<Value> {
+    // As docs/recipes.md says: a label chooses the workload for the component.
+    let label = json!({"apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": "any", "labels": {"loopwatch/sidecar": "true"}}});
+    kustomization["patches"] =
+        json!([{"target": {"kind": "Deployment"}, "patch": label.to_string()}]);
+
+    let outer =
+        json!({"resources": ["operator"], "components": [component(folder, "reader-rights")]});
+    for (folder, kustomization) in
+        [(folder.join("operator"), kustomization), (folder.into(), outer)]
+    {
+        let file = folder.join("kustomization.yaml");
+        std::fs::write(file, kustomization.to_string()).expect("our own folder");
+    }
+
+    documents(&build(plane, folder))
 }
 
 /// Renders the kustomization of a folder, or returns what kustomize says.

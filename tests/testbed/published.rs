@@ -1,10 +1,20 @@
 //! A replica of a published operator as a process.
 
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::guard::{Process, Program};
 use super::http;
 use super::wait::eventually;
+
+/// Gives a program the name that it has in its image: a client names itself after it. Returns its path in
+/// this folder.
+pub(crate) fn renamed(program: &Path, name: &str, folder: &Path) -> PathBuf {
+    let link = folder.join(name);
+    std::fs::create_dir_all(folder).expect("our own folder");
+    std::os::unix::fs::symlink(program, &link).expect("our own folder");
+    link
+}
 
 /// A running replica.
 pub struct Replica {
@@ -23,6 +33,11 @@ impl Replica {
     /// Stops it like a rollout does.
     pub fn stop(&mut self) {
         self.process.stop(Duration::from_secs(20));
+    }
+
+    /// Ends it without warning, as the kernel does if memory is short.
+    pub fn kill(&mut self) {
+        self.process.kill();
     }
 
     /// Fails unless it runs.

@@ -1,7 +1,7 @@
 //! Published operators of different styles, unchanged, each as a process and a Pod that stands for it.
 
 use std::net::Ipv4Addr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
@@ -9,11 +9,10 @@ use serde_json::{Value, json};
 use super::binaries::{self, Built, Missing, cache, module_folder};
 use super::controlplane::ControlPlane;
 use super::guard::Program;
-use super::kube::documents;
 use super::pods::{self, StandInPod};
-use super::published::Replica;
+use super::published::{self, Replica};
 use super::wait::eventually;
-use super::{cert_manager, kustomize, ports};
+use super::{cert_manager, kustomize, ports, rabbitmq};
 
 /// An operator that can be built from its Go module.
 #[derive(Debug)]
@@ -21,6 +20,9 @@ pub struct Published {
     /// Its name, and that of its namespace, its account and its Deployment.
     pub name: &'static str,
     build: Built,
+    /// The name of the executable in its image, by which its client names itself unless the operator names
+    /// a field manager.
+    executable: &'static str,
     /// Files and folders of its module with definitions and permissions.
     manifests: &'static [&'static str],
     /// Objects that a user of its chart has, besides those in the files.
@@ -46,6 +48,7 @@ pub const ARGO_ROLLOUTS: Published = Published {
         package: "github.com/argoproj/argo-rollouts/cmd/rollouts-controller",
         takes: "two to four minutes",
     },
+    executable: "rollouts-controller",
     manifests: &["manifests/install.yaml"],
     more: |_, _| Vec::new(),
     arguments: |metrics, health, _| {
@@ -62,6 +65,7 @@ pub const PROMETHEUS_OPERATOR: Published = Published {
         package: "github.com/prometheus-operator/prometheus-operator/cmd/operator",
         takes: "two minutes",
     },
+    executable: "operator",
     manifests: &["bundle.yaml"],
     more: |_, _| Vec::new(),
     arguments: |metrics, _, _| vec![format!("--web.listen-address=127.0.0.1:{metrics}")],
@@ -76,6 +80,7 @@ pub const KRO: Published = Published {
         package: "github.com/kubernetes-sigs/kro/cmd/controller",
         takes: "two minutes, and needs Go 1.26",
     },
+    executable: "controller",
     manifests: &["helm/crds"],
     more: |_, name| unrestricted(name),
     arguments: |metrics, health, _| {
@@ -90,6 +95,7 @@ pub const KRO: Published = Published {
 pub const CERT_MANAGER: Published = Published {
     name: "cert-manager",
     build: binaries::CERT_MANAGER,
+    executable: "controller",
     manifests: &[],
     more: |plane, name| [workload(name).to_vec(), cert_manager::manifests(plane)].concat(),
     arguments: |metrics, _, kubeconfig| {
@@ -98,6 +104,21 @@ pub const CERT_MANAGER: Published = Published {
             "--cluster-resource-namespace=cert-manager".to_owned(),
             "--leader-election-namespace=cert-manager".to_owned(),
             format!("--metrics-listen-address=127.0.0.1:{metrics}"),
+        ]
+    },
+};
+
+/// Objects with workloads and volumes of their own; commands in the Pods of these workloads.
+pub const RABBITMQ: Published = Published {
+    name: rabbitmq::ACCOUNT,
+    build: binaries::RABBITMQ,
+    executable: rabbitmq::MANAGER,
+    manifests: &[],
+    more: |plane, _| rabbitmq::manifests(plane),
+    arguments: |metrics, _, kubeconfig| {
+        vec![
+            format!("--kubeconfig={}", kubeconfig.display()),
+            format!("--metrics-bind-address=127.0.0.1:{metrics}"),
         ]
     },
 };
@@ -113,7 +134,8 @@ fn workload(name: &str) -> [Value; 2] {
     ]
 }
 
-/// Returns what kro's chart has with its default permissions: everything.
+/// Returns what kro's chart has with its default permissions, which are everything. Viewers may read its
+/// kinds.
 fn unrestricted(name: &str) -> Vec<Value> {
     let rbac = "rbac.authorization.k8s.io/v1";
     let role = format!("{name}-cluster-role");
@@ -124,6 +146,9 @@ fn unrestricted(name: &str) -> Vec<Value> {
         json!({"apiVersion": rbac, "kind": "ClusterRoleBinding", "metadata": {"name": role},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}]}),
+        json!({"apiVersion": rbac, "kind": "ClusterRole", "metadata": {"name": format!("{name}-view"),
+            "labels": {"rbac.authorization.k8s.io/aggregate-to-view": "true"}},
+            "rules": [{"apiGroups": ["kro.run"], "resources": ["*"], "verbs": ["get", "list", "watch"]}]}),
     ]);
     objects
 }
@@ -131,7 +156,7 @@ fn unrestricted(name: &str) -> Vec<Value> {
 impl Published {
     /// Builds and installs it, starts it, and waits until it serves its metrics.
     pub fn start(&self, plane: &ControlPlane) -> Running {
-        let program = self.find().unwrap_or_else(|missing| panic!("{missing}"));
+        let program = self.program(plane);
         self.install(plane);
 
         let kubeconfig = plane.kubeconfig_of(
@@ -146,13 +171,19 @@ impl Published {
         let program = Program::new(self.name, program, plane.directory())
             .env("KUBECONFIG", &kubeconfig)
             .env("POD_NAMESPACE", self.name)
+            .env("OPERATOR_NAMESPACE", self.name)
             .args((self.arguments)(metrics, health, &kubeconfig));
 
         Running { replica: Replica::start(&program, metrics), pod }
     }
 
-    fn find(&self) -> Result<std::path::PathBuf, Missing> {
-        self.build.find(&cache()?)
+    /// Builds it, and gives it the name that it has in its image.
+    fn program(&self, plane: &ControlPlane) -> PathBuf {
+        let find = || self.build.find(&cache()?);
+        let built = find().unwrap_or_else(|missing: Missing| panic!("{missing}"));
+
+        let folder = plane.directory().join(format!("{}.image", self.name));
+        published::renamed(&built, self.executable, &folder)
     }
 
     /// Applies its manifests in its namespace with the component that lets loopwatch read more, without its
@@ -179,21 +210,9 @@ impl Published {
             files.push("more.yaml".to_owned());
         }
 
-        // As docs/recipes.md says: a label chooses the workload for the component.
-        let label = json!({"apiVersion": "apps/v1", "kind": "Deployment",
-            "metadata": {"name": "any", "labels": {"loopwatch/sidecar": "true"}}});
-        let patch = json!({"target": {"kind": "Deployment"}, "patch": label.to_string()});
-        let component = kustomize::component(&outer, "reader-rights");
-        for (folder, kustomization) in [
-            (&folder, json!({"namespace": self.name, "resources": files, "patches": [patch]})),
-            (&outer, json!({"resources": ["operator"], "components": [component]})),
-        ] {
-            let file = folder.join("kustomization.yaml");
-            std::fs::write(file, kustomization.to_string()).expect("our own folder");
-        }
-
+        let kustomization = json!({"namespace": self.name, "resources": files});
+        let objects = kustomize::with_reader_rights(plane, &outer, kustomization);
         plane.kube.namespace(self.name);
-        let objects = documents(&kustomize::build(plane, &outer));
         for object in objects.iter().filter(|object| object["kind"] != "Deployment") {
             plane.kube.apply(object);
         }
@@ -216,7 +235,7 @@ fn wait_established(plane: &ControlPlane, definition: &Value) {
 }
 
 /// Returns a file, or the files in a folder.
-fn yaml_files(path: &Path) -> Vec<std::path::PathBuf> {
+fn yaml_files(path: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(path) else { return vec![path.to_owned()] };
     let mut files: Vec<_> = entries.filter_map(Result::ok).map(|entry| entry.path()).collect();
     files.sort();

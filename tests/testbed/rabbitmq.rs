@@ -1,16 +1,15 @@
 //! RabbitMQ's cluster operator as a process: a published operator, unchanged, with its own
 //! manifests.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::binaries::RabbitmqFiles;
+use super::binaries::{self, RabbitmqFiles};
 use super::controlplane::ControlPlane;
 use super::guard::Program;
 use super::kube::{documents, path};
-use super::published::Replica;
+use super::published::{Replica, renamed};
 use super::wait::eventually;
 use super::{kustomize, ports};
 
@@ -31,23 +30,18 @@ pub const KIND: &str = "RabbitmqCluster";
 pub const FINALIZER: &str = "deletion.finalizers.rabbitmqclusters.rabbitmq.com";
 
 /// The name of the executable in the operator's image, which is also its field manager.
-const MANAGER: &str = "manager";
+pub(crate) const MANAGER: &str = "manager";
 
 /// Installs its manifests with the component that lets loopwatch read more. The Pod of its
 /// Deployment stands for the process, and does nothing.
 pub fn install(plane: &ControlPlane, files: &RabbitmqFiles) {
     let folder = plane.directory().join("rabbitmq");
-    std::fs::create_dir_all(&folder).expect("our own folder");
-    std::fs::copy(&files.manifests, folder.join("operator.yaml"))
+    std::fs::create_dir_all(folder.join("operator")).expect("our own folder");
+    std::fs::copy(&files.manifests, folder.join("operator/operator.yaml"))
         .expect("the manifests and our own folder");
-    std::os::unix::fs::symlink(&files.operator, program(&folder)).expect("our own folder");
 
-    let component = kustomize::component(&folder, "reader-rights");
-    let kustomization = json!({"resources": ["operator.yaml"], "components": [component]});
-    std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string())
-        .expect("our own folder");
-
-    for object in documents(&kustomize::build(plane, &folder)) {
+    let kustomization = json!({"resources": ["operator.yaml"]});
+    for object in kustomize::with_reader_rights(plane, &folder, kustomization) {
         plane.kube.apply(&object);
     }
 
@@ -56,12 +50,22 @@ pub fn install(plane: &ControlPlane, files: &RabbitmqFiles) {
     });
 }
 
+/// Its definitions, permissions, account and Deployment.
+pub(crate) fn manifests(plane: &ControlPlane) -> Vec<Value> {
+    let files =
+        binaries::rabbitmq(&plane.binaries.kustomize).unwrap_or_else(|missing| panic!("{missing}"));
+    let text = std::fs::read_to_string(&files.manifests)
+        .unwrap_or_else(|error| panic!("{}: {error}", files.manifests.display()));
+    documents(&text)
+}
+
 /// Starts it, and waits until it serves its metrics.
-pub fn start(plane: &ControlPlane) -> Replica {
+pub fn start(plane: &ControlPlane, files: &RabbitmqFiles) -> Replica {
     let kubeconfig = plane.kubeconfig_of("rabbitmq.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let metrics = ports::free();
+    let folder = plane.directory().join("rabbitmq.image");
     let program =
-        Program::new("rabbitmq", program(&plane.directory().join("rabbitmq")), plane.directory())
+        Program::new("rabbitmq", renamed(&files.operator, MANAGER, &folder), plane.directory())
             .env("OPERATOR_NAMESPACE", NAMESPACE)
             .arg(format!("--kubeconfig={}", kubeconfig.display()))
             .arg(format!("--metrics-bind-address=127.0.0.1:{metrics}"));
@@ -88,8 +92,4 @@ pub fn volume(namespace: &str, cluster: &str, pod: u32) -> Value {
         "metadata": {"name": format!("{namespace}-{cluster}-{pod}")},
         "spec": {"capacity": {"storage": "1Gi"}, "accessModes": ["ReadWriteOnce"], "storageClassName": "by-hand",
             "claimRef": {"namespace": namespace, "name": claim}, "hostPath": {"path": "/nonexistent"}}})
-}
-
-fn program(folder: &Path) -> PathBuf {
-    folder.join(MANAGER)
 }

@@ -281,8 +281,23 @@ impl Sidecar {
 
     /// One object.
     pub fn object(&self, kind: &str, namespace: &str, name: &str) -> Result<Value, String> {
-        let found = self.objects(&format!("kind={kind}&namespace={namespace}&name={name}"))?;
-        found.into_iter().next().ok_or_else(|| format!("{kind} {namespace}/{name} is not known"))
+        self.object_at("", kind, namespace, name)
+    }
+
+    /// One object of one of several operators, whose paths begin with `path`.
+    pub fn object_at(
+        &self,
+        path: &str,
+        kind: &str,
+        namespace: &str,
+        name: &str,
+    ) -> Result<Value, String> {
+        let query = format!("kind={kind}&namespace={namespace}&name={name}");
+        let mut page = self.json(&format!("{path}/api/v1/objects?{query}"))?;
+        match page["objects"][0].take() {
+            Value::Null => Err(format!("{kind} {namespace}/{name} is not known")),
+            object => Ok(object),
+        }
     }
 
     /// A source of `/api/v1/status`.

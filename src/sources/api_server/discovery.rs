@@ -31,6 +31,7 @@ mod withdrawn;
 use self::child_kinds::SampledKinds;
 use self::elsewhere::Elsewhere;
 pub(crate) use self::grants::{Account, Granted, Grants, Subject};
+use self::observed::Owned;
 pub(crate) use self::observed::{Observed, Owner, Owners, Reach, Shared};
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
@@ -59,6 +60,8 @@ pub(crate) struct Discovery {
     api_resources: Arc<ApiResources>,
     /// The account's permissions in the current poll.
     reviews: Reviews,
+    /// What the operator, if it is one of many, owned when the current poll began.
+    owned: Owned,
     elsewhere: Elsewhere,
     withdrawn: Withdrawn,
     serving: Serving,
@@ -107,6 +110,7 @@ impl Discovery {
             last: Vec::new(),
             api_resources: Arc::default(),
             reviews: Reviews::default(),
+            owned: Owned::default(),
             elsewhere: Elsewhere::default(),
             withdrawn,
             serving: Serving::default(),
@@ -123,17 +127,24 @@ impl Discovery {
     pub(crate) async fn review(&mut self) -> Result<(), Failure> {
         let homes = self.homes();
         self.reviews = match &mut self.options.observed {
-            Some(observed) => observed.reviews(homes),
+            Some(observed) => {
+                self.owned = observed.all_owned();
+                observed.reviews(homes)
+            }
             None => Reviews::request(&self.cluster, homes).await?,
         };
 
         Ok(())
     }
 
-    /// Waits until the permissions of an operator, if it is one of many, have changed.
-    pub(crate) async fn grants_changed(&self) {
+    /// Waits until the permissions of an operator, if it is one of many, or the kinds that it owns have
+    /// changed since the last poll began.
+    pub(crate) async fn operator_changed(&self) {
         match &self.options.observed {
-            Some(observed) => observed.grants_changed().await,
+            Some(observed) => tokio::select! {
+                () = observed.grants_changed() => {}
+                () = observed.owned_changed(&self.owned) => {}
+            },
             None => std::future::pending().await,
         }
     }

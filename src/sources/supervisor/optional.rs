@@ -158,12 +158,12 @@ impl OptionalWatches {
         let definitions = self.definitions.clone();
         if let Some(observed) = &launcher.options.discovery.observed {
             let (news, feed) = (observed.shared.definition_news.clone(), launcher.feed.clone());
-            let (observed, owners) = (observed.clone(), observed.owners.clone());
+            let (observed, mut owners) = (observed.clone(), observed.owners.changes());
             let forwarding = news.forward(
                 definitions,
                 feed,
                 move |group| observed.owns_in(group),
-                async move || owners.changed().await,
+                async move || _ = owners.changed().await, // `observed` keeps the sender
             );
             return launcher.spawn(&Job::Definitions, forwarding);
         }

@@ -138,7 +138,7 @@ impl Running {
                     return Ok(true);
                 }
                 () = self.definitions.changed.notified(), if until.is_some() => return Ok(true),
-                () = self.discovery.grants_changed(), if until.is_some() => return Ok(true),
+                () = self.discovery.operator_changed(), if until.is_some() => return Ok(true),
                 () = webhook_services.changed.notified() => {
                     // If a failure persists, the next poll reports it.
                     let Self { webhooks, discovery, launcher, .. } = self;

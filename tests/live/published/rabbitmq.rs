@@ -29,7 +29,7 @@ const TEAMS: [&str; 2] = ["queues-a", "queues-b"];
 const DOOMED: &str = "queues-c";
 
 /// The image before and after the upgrade.
-const IMAGES: [&str; 2] = ["rabbitmq:3.12.14-management", "rabbitmq:3.13.2-management"];
+pub(super) const IMAGES: [&str; 2] = ["rabbitmq:3.12.14-management", "rabbitmq:3.13.2-management"];
 
 /// The kinds of a cluster that is deleted in cascade: itself, its StatefulSet and claims, and the
 /// Pods.
@@ -93,7 +93,7 @@ pub(super) fn run() {
     TEAMS.iter().chain([&DOOMED]).for_each(|team| plane.kube.namespace(team));
     plane.pretend_exec(&[TEAMS[0], TEAMS[1], DOOMED]);
 
-    let operator = rabbitmq::start(plane);
+    let operator = rabbitmq::start(plane, &files);
     let kubeconfig =
         plane.kubeconfig_of("rabbitmq.loopwatch.kubeconfig", &plane.url, NAMESPACE, ACCOUNT);
     let flags = ["--secrets=metadata"];

@@ -64,6 +64,9 @@ pub(crate) struct Owner {
     pub(crate) is_certain: bool,
 }
 
+/// What one operator owns.
+pub(super) type Owned = BTreeMap<Kind, Owner>;
+
 /// Where an operator may write objects of a kind.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Reach {
@@ -121,6 +124,24 @@ impl Observed {
         Some((owner.reach.clone(), owner.is_certain))
     }
 
+    /// Everything that this operator owns.
+    pub(super) fn all_owned(&self) -> Owned {
+        let table = lock(&self.owners.table);
+        let own = table.iter().filter_map(|(kind, owners)| {
+            let owner = owners.iter().find(|owner| owner.operator == self.operator)?;
+            Some((kind.clone(), owner.clone()))
+        });
+        own.collect()
+    }
+
+    /// Waits until this operator owns something else than before.
+    pub(super) async fn owned_changed(&self, before: &Owned) {
+        let mut changes = self.owners.changes();
+        while self.all_owned() == *before {
+            let _ = changes.changed().await; // `self` keeps the sender
+        }
+    }
+
     /// Whether this operator owns a kind of a group.
     pub(crate) fn owns_in(&self, group: &str) -> bool {
         let table = lock(&self.owners.table);
@@ -138,9 +159,9 @@ impl Owners {
         }
     }
 
-    /// Waits until the owners change.
-    pub(crate) async fn changed(&self) {
-        let _ = self.changes.subscribe().changed().await; // the sender is `self`
+    /// Shows each change from now on.
+    pub(crate) fn changes(&self) -> watch::Receiver<()> {
+        self.changes.subscribe()
     }
 }
 
@@ -231,5 +252,57 @@ impl Shared {
         if let (Some((at, _)), Some(soon)) = (&mut *self.own.lock().await, soon) {
             *at = soon.min(*at);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn observed(operator: &str, owners: &Owners) -> Observed {
+        Observed {
+            operator: operator.to_owned(),
+            account: (String::new(), String::new()),
+            grants: watch::Sender::default().subscribe(),
+            owners: owners.clone(),
+            shared: Arc::default(),
+        }
+    }
+
+    fn table(kinds: &[(&str, &str)]) -> BTreeMap<Kind, Vec<Owner>> {
+        let owner = |operator: &str| Owner {
+            operator: operator.to_owned(),
+            reach: Reach::Everywhere,
+            is_certain: true,
+        };
+        let row = |(resource, operator): &(&str, &str)| {
+            (("example.io".to_owned(), (*resource).to_owned()), vec![owner(operator)])
+        };
+        kinds.iter().map(row).collect()
+    }
+
+    /// Whether an operator learns of a change of the owners without another event, even if it is busy when
+    /// they change.
+    async fn notices(observed: &Observed, before: &Owned) -> bool {
+        let noticing = observed.owned_changed(before);
+        tokio::time::timeout(Duration::from_secs(1), noticing).await.is_ok()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn only_the_operators_whose_kinds_change_owners_notice_it() {
+        let owners = Owners::default();
+        owners.set(table(&[("widgets", "ops/a"), ("gadgets", "ops/b")]));
+        let all = ["ops/a", "ops/b", "ops/c"].map(|name| observed(name, &owners));
+        let before = all.each_ref().map(Observed::all_owned);
+        for (observed, before) in all.iter().zip(&before) {
+            assert!(!notices(observed, before).await, "{observed:?}");
+        }
+
+        owners.set(table(&[("widgets", "ops/a"), ("gadgets", "ops/c")]));
+        let mut found = Vec::new();
+        for (observed, before) in all.iter().zip(&before) {
+            found.push(notices(observed, before).await);
+        }
+        assert_eq!(found, [false, true, true]);
     }
 }

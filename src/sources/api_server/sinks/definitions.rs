@@ -160,7 +160,7 @@ impl DefinitionNews {
         definitions: Definitions,
         feed: Feed,
         is_wanted: impl Fn(&str) -> bool,
-        wishes: impl AsyncFn(),
+        mut wishes: impl AsyncFnMut(),
     ) {
         let mut changes = self.changes.subscribe();
         loop {
