@@ -12,7 +12,7 @@ mod places; // which operators have a place
 mod remembered; // those of an earlier process
 mod settlement; // who owns which kind
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -98,7 +98,7 @@ const KEEP_FOR: Duration = Duration::from_secs(600);
 const LOOK_EVERY: Duration = Duration::from_secs(60);
 
 /// Time for all models to stop: they save what they know, and send what is left.
-const STOP_WITHIN: Duration = Duration::from_secs(15);
+const STOP_WITHIN: Duration = Duration::from_secs(20);
 
 impl Sources for Follower {
     fn start(&self, channels: Channels, stop: CancellationToken) -> JoinHandle<String> {
@@ -199,7 +199,7 @@ impl Running {
         let mut owned = self.settlement.settle(&found, &served, &self.cluster, &key).await;
 
         let kept = self.keep_those_that_are_gone(&found, &mut owned, &served);
-        let (judged, without_place) = choose(&mut found, kept, &owned, &self.members);
+        let (judged, without_place) = choose(&mut found, kept, &owned, &self.known());
         self.owners.set(owned.clone());
         if *self.grants != grants {
             self.census.shared().forget_own().await;
@@ -225,6 +225,11 @@ impl Running {
             (grants, found)
         });
         counting.await.map_err(|panic| Failure::new(Cause::Other, panic_message(panic)))
+    }
+
+    /// The operators that loopwatch judges already, or that an earlier process has judged.
+    fn known(&self) -> BTreeSet<OperatorName> {
+        self.judged.iter().map(|it| it.operator.name.clone()).collect()
     }
 
     fn wanted(&self) -> Wanted {
@@ -255,7 +260,7 @@ impl Running {
                 let others = owned.get(kind).map(Vec::as_slice).unwrap_or_default();
                 served.get(&kind.0, &kind.1).is_some()
                     && is_wanted(&owner.reach, &wanted)
-                    && !others.iter().any(|other| other.reach.overlaps(&owner.reach))
+                    && !others.iter().any(|other| other.reach.covers(&owner.reach))
             });
             let left: Vec<_> = left.cloned().collect();
 
@@ -370,7 +375,7 @@ impl Running {
     async fn remember(&self) {
         let operators = self.judged.iter().filter_map(|judged| {
             let grants = self.members.get(&judged.operator.name)?.grants();
-            let rules = grants.of_account(&judged.operator.account);
+            let rules = grants.of_account(&judged.operator.account, &judged.namespaces());
             Some(Remembered { judged: judged.clone(), rules })
         });
         self.follower.remembered.set(operators.collect()).await;

@@ -75,7 +75,10 @@ pub(super) async fn remove(dir: PathBuf) {
             let _ = std::fs::remove_dir(namespace);
         }
     });
-    log_panic(removed.await);
+    match timeout(LAST_WITHIN, removed).await {
+        Ok(removed) => log_panic(removed),
+        Err(_) => warn!("the disk hangs; the checkpoint of an operator that is gone may stay"),
+    }
 }
 
 fn ignore_absence(error: std::io::Error) -> std::io::Result<()> {

@@ -51,7 +51,7 @@ pub(super) enum Ending {
     Replaced,
     /// loopwatch does not judge the operator for now.
     NotJudged,
-    /// The operator is gone, or owns nothing.
+    /// The operator is gone.
     Gone,
 }
 

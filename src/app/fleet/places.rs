@@ -3,11 +3,10 @@
 //! only some.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
-use super::member::Member;
 use super::settlement::OwnedKinds;
 use crate::sources::api_server::{Kind, OperatorName, Owner, Reach};
 use crate::sources::census::{Found, FoundOperator, NotJudged};
@@ -28,6 +27,17 @@ const MAX_OPERATORS: usize = 200;
 const MAX_PER_NAMESPACE: usize = 10;
 
 impl Judged {
+    /// The namespaces in which permissions matter.
+    pub(super) fn namespaces(&self) -> BTreeSet<String> {
+        let of = |(_, owner): &(Kind, Owner)| match &owner.reach {
+            Reach::Everywhere => BTreeSet::new(),
+            Reach::In(namespaces) => namespaces.clone(),
+        };
+        let FoundOperator { name, watched_namespaces, .. } = &self.operator;
+        let own = [name.namespace.clone()].into_iter().chain(watched_namespaces.iter().cloned());
+        own.chain(self.owned.iter().flat_map(of)).collect()
+    }
+
     fn is_wide(&self) -> bool {
         self.owned.iter().any(|(_, owner)| owner.reach == Reach::Everywhere)
     }
@@ -39,18 +49,17 @@ pub(super) fn choose(
     found: &mut Found,
     kept: Vec<Judged>,
     owned: &OwnedKinds,
-    members: &BTreeMap<OperatorName, Member>,
+    known: &BTreeSet<OperatorName>,
 ) -> (Vec<Judged>, usize) {
     let mut judged = kept;
     let mut by_operator = by_operator(owned);
     for (all, why) in [
-        (std::mem::take(&mut found.operators), Some(NotJudged::Overruled)),
-        (std::mem::take(&mut found.unrestricted), Some(NotJudged::MayWriteAll)),
-        (std::mem::take(&mut found.writers), None),
+        (std::mem::take(&mut found.operators), NotJudged::Overruled),
+        (std::mem::take(&mut found.unrestricted), NotJudged::MayWriteAll),
     ] {
         for operator in all {
             match by_operator.remove(&operator.name.to_string()) {
-                None => why.into_iter().for_each(|why| found.skip(operator.name.clone(), why)),
+                None => found.skip(operator.name, why),
                 Some(owned) => judged.push(Judged { operator, owned, is_gone: false }),
             }
         }
@@ -58,7 +67,7 @@ pub(super) fn choose(
 
     judged.sort_by_key(|it| {
         let name = &it.operator.name;
-        (Reverse(it.is_wide()), Reverse(members.contains_key(name)), name.clone())
+        (Reverse(it.is_wide()), Reverse(known.contains(name)), name.clone())
     });
     let mut by_namespace: BTreeMap<String, usize> = BTreeMap::new();
     let mut places = 0;
@@ -127,7 +136,7 @@ mod tests {
         }
 
         let mut found = found(&all);
-        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeMap::new());
+        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new());
         let names = names(&judged);
         assert_eq!((names.len(), without), (12, 240));
         assert_eq!(names[0], "zzz/cluster-wide");
@@ -142,7 +151,7 @@ mod tests {
         let mut owned = OwnedKinds::new();
         owns(&mut owned, "ops/op", Reach::Everywhere);
 
-        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeMap::new());
+        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new());
         assert_eq!((names(&judged), without), (vec!["ops/op".to_owned()], 0));
         assert_eq!(found.skipped[0].why, NotJudged::Overruled);
     }

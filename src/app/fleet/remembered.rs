@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use k8s_openapi::api::authorization::v1::ResourceRule;
+use loopwatch_model::time::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
@@ -20,6 +21,7 @@ use crate::app::state;
 use crate::lock::lock;
 use crate::sources::api_server::Grants;
 use crate::sources::census::FoundOperator;
+use crate::sources::feed::{Clock as _, SystemClock};
 use crate::system::files::open_regular_without_link;
 
 /// The operators, and the file with them. Clones share them.
@@ -32,8 +34,21 @@ pub(crate) struct RememberedOperators {
 #[derive(Debug, Default)]
 struct Content {
     operators: Vec<Remembered>,
-    /// Whether the last attempt to write the file has failed.
+    /// When they were last written.
+    written_at: Timestamp,
+    /// Whether the file has, or will soon have, these operators.
+    is_written: bool,
+    /// Whether a write has not ended. On a disk that hangs, it never does.
+    is_writing: bool,
+    /// Whether the last write has failed.
     is_failing: bool,
+}
+
+/// The content of the file.
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Document {
+    at: Timestamp,
+    operators: Vec<Remembered>,
 }
 
 /// An operator, and what its account may do.
@@ -47,6 +62,13 @@ pub(super) struct Remembered {
 /// The file in the state directory, whose other folders have the names of namespaces.
 const FOLDER: &str = "_all";
 const FILE: &str = "operators.json";
+
+/// How long they count. Who installs loopwatch again after months does not want to hear of operators that
+/// somebody has uninstalled meanwhile.
+const VALID_FOR: Span = Span::hours(7 * 24);
+
+/// How often the file is written although nothing has changed, so that it stays valid.
+const WRITE_EVERY: Span = Span::hours(12);
 
 /// Limit on the time to write it. A disk that hangs must not hold up the search for operators.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
@@ -67,7 +89,7 @@ impl RememberedOperators {
             _ => Vec::new(),
         };
 
-        let content = Content { operators, is_failing: false };
+        let content = Content { operators, ..Content::default() };
         Self { content: Arc::new(Mutex::new(content)), state_dir: state_dir.map(Path::to_owned) }
     }
 
@@ -85,37 +107,65 @@ impl RememberedOperators {
 
     /// Replaces all operators, and writes the file if they have changed.
     pub(super) async fn set(&self, operators: Vec<Remembered>) {
-        {
-            let mut content = lock(&self.content);
-            if content.operators == operators && !content.is_failing {
-                return;
-            }
-            content.operators.clone_from(&operators);
-        }
-        let Some(dir) = self.state_dir.clone() else { return };
+        let now = SystemClock::new().wall();
+        let Some((dir, document)) = self.change(operators, now) else { return };
 
-        let writing = timeout(WRITE_WITHIN, spawn_blocking(move || write(&dir, &operators)));
-        let written = match writing.await {
-            Ok(Ok(written)) => written,
-            Ok(Err(panic)) => Err(Error::other(panic)),
-            Err(_) => Err(ErrorKind::TimedOut.into()),
+        let content = Arc::clone(&self.content);
+        let write = move || {
+            let written = write(&dir, &document);
+            lock(&content).wrote(written.is_ok());
+            written
         };
-        let failed = written.is_err();
-        let was_failing = std::mem::replace(&mut lock(&self.content).is_failing, failed);
-        if let (Err(error), false) = (written, was_failing) {
+        let problem = match timeout(WRITE_WITHIN, spawn_blocking(write)).await {
+            Ok(Ok(written)) => written.err(),
+            Ok(Err(panic)) => Some(Error::other(panic)),
+            Err(_) => Some(ErrorKind::TimedOut.into()),
+        };
+
+        let was_failing = std::mem::replace(&mut lock(&self.content).is_failing, problem.is_some());
+        if let Some(error) = problem.filter(|_| !was_failing) {
             warn!(%error, "cannot write which operators loopwatch judges");
         }
     }
+
+    /// Replaces all operators. Returns what to write and where, if anything.
+    fn change(&self, operators: Vec<Remembered>, now: Timestamp) -> Option<(PathBuf, Document)> {
+        let mut content = lock(&self.content);
+        content.is_written &= content.operators == operators;
+        content.operators = operators;
+
+        let dir = self.state_dir.clone()?;
+        let is_fresh = content.is_written && now.since(content.written_at) < WRITE_EVERY;
+        if is_fresh || content.is_writing {
+            return None;
+        }
+
+        (content.is_writing, content.is_written, content.written_at) = (true, true, now);
+        Some((dir, Document { at: now, operators: content.operators.clone() }))
+    }
 }
 
+impl Content {
+    /// Notes the end of a write.
+    fn wrote(&mut self, succeeded: bool) {
+        self.is_writing = false;
+        self.is_written &= succeeded;
+    }
+}
+
+/// Reads the operators; none if nobody has written the file for long.
 fn read(path: &Path) -> std::io::Result<Vec<Remembered>> {
     let mut content = Vec::new();
     open_regular_without_link(path)?.take(MAX_BYTES).read_to_end(&mut content)?;
-    Ok(serde_json::from_slice(&content)?)
+    let Document { at, operators } = serde_json::from_slice(&content)?;
+    match SystemClock::new().wall().since(at) <= VALID_FOR {
+        true => Ok(operators),
+        false => Ok(Vec::new()),
+    }
 }
 
-fn write(dir: &Path, operators: &[Remembered]) -> std::io::Result<()> {
-    let content = serde_json::to_vec(operators)?;
+fn write(dir: &Path, document: &Document) -> std::io::Result<()> {
+    let content = serde_json::to_vec(document)?;
     if content.len() as u64 > MAX_BYTES {
         return Err(Error::other("their permissions are larger than 64 MiB"));
     }
@@ -156,6 +206,18 @@ mod tests {
 
         let second = RememberedOperators::load(Some(directory.path()));
         assert_eq!(second.all(), [remembered("b")]);
+    }
+
+    #[tokio::test]
+    async fn old_files_do_not_count() {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (age, expected) in [(Span::hours(24), 1), (Span::hours(8 * 24), 0)] {
+            let at = SystemClock::new().wall().before(age);
+            let document = Document { at, operators: vec![remembered("a")] };
+            write(directory.path(), &document).expect("written");
+            let read = RememberedOperators::load(Some(directory.path()));
+            assert_eq!(read.all().len(), expected, "{age:?}");
+        }
     }
 
     #[tokio::test]

@@ -77,9 +77,7 @@ impl Settlement {
         let mut settled = BTreeMap::new();
         for contest in contests(found, served) {
             let name = contest.kind.id();
-            if let ([claim], []) = (&contest.claims[..], contest.unrestricted)
-                && claim.strength > Strength::Object
-            {
+            if let ([claim], []) = (&contest.claims[..], contest.unrestricted) {
                 own(&mut owned, name, claim.operator.to_string(), &contest.reach, true);
                 continue;
             }
@@ -90,7 +88,8 @@ impl Settlement {
                 Some(known) if known.due > Instant::now() => known,
                 known => {
                     let soon = if known.is_some() { LOOK_EVERY } else { LOOK_SOON };
-                    self.decide(&contest, found, cluster, key, soon).await
+                    let outcome = self.decide(&contest, found, cluster, key, soon).await;
+                    outcome.or_earlier(known)
                 }
             };
 
@@ -101,7 +100,8 @@ impl Settlement {
         }
 
         self.settled = settled;
-        self.scout.retain(|operator| found.all().any(|it| it.name.to_string() == operator));
+        let all = || found.operators.iter().chain(&found.unrestricted);
+        self.scout.retain(|operator| all().any(|it| it.name.to_string() == operator));
         owned
     }
 
@@ -122,6 +122,17 @@ impl Settlement {
         });
 
         decide(claims, unrestricted, &signs, soon)
+    }
+}
+
+impl Settled {
+    /// The owner according to an earlier look, if this one shows none: a sample may fail, and new objects of
+    /// an operator that is down bear no sign of it.
+    fn or_earlier(self, earlier: Option<Self>) -> Self {
+        match earlier {
+            Some(earlier) if self.owner.is_none() => Self { due: self.due, ..earlier },
+            _ => self,
+        }
     }
 }
 
@@ -202,9 +213,10 @@ fn contenders(
     unrestricted: &[FoundOperator],
     cluster: &Cluster,
 ) -> Vec<Contender> {
+    let all = || found.operators.iter().chain(&found.unrestricted);
     let contender = |name: &OperatorName| {
-        let account = found.all().find(|it| it.name == *name).map(|it| it.account.1.clone());
-        let in_namespace = found.all().filter(|it| it.name.namespace == name.namespace);
+        let account = all().find(|it| it.name == *name).map(|it| it.account.1.clone());
+        let in_namespace = all().filter(|it| it.name.namespace == name.namespace);
         let siblings = in_namespace.filter(|it| it.name != *name).map(|it| it.name.name.clone());
         Contender {
             operator: name.to_string(),
@@ -219,8 +231,7 @@ fn contenders(
 }
 
 /// Decides a contest. `signs` has those of all claims and then those of all who may write everything, who
-/// take part only with a sign of their own. So do those who may only write whole objects, unless they are
-/// alone and somebody writes as operators do.
+/// take part only with a sign of their own.
 fn decide(
     claims: &[Claim],
     unrestricted: &[FoundOperator],
@@ -228,12 +239,7 @@ fn decide(
     again: Duration,
 ) -> Settled {
     let (of_claims, of_others) = signs.split_at(claims.len().min(signs.len()));
-    let is_alone = claims.len() == 1;
-    let takes_part = |(claim, sign): &(&Claim, &Sign)| {
-        let has_sign = **sign == Sign::Own || (is_alone && **sign > Sign::None);
-        claim.strength > Strength::Object || has_sign
-    };
-    let claimed = claims.iter().zip(of_claims).filter(takes_part).map(|(claim, sign)| {
+    let claimed = claims.iter().zip(of_claims).map(|(claim, sign)| {
         let is_wide = claim.reach == Reach::Everywhere;
         let rest = (claim.is_named, claim.strength);
         ((is_wide, *sign), rest, claim.operator.to_string())
@@ -252,12 +258,7 @@ fn decide(
     let second = all.get(1).map(|(rank, ..)| *rank);
     let first = all.first();
 
-    let is_clear = first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second));
-    let may_be_of_others = !unrestricted.is_empty()
-        && first.is_some_and(|((_, sign), (_, strength), _)| {
-            *strength == Strength::Object && *sign < Sign::Own
-        });
-    let is_certain = is_clear && !may_be_of_others;
+    let is_certain = first.is_some_and(|(rank, ..)| second.is_none_or(|second| *rank > second));
     let wait = if is_certain { LOOK_RARELY } else { again };
 
     Settled {
@@ -305,39 +306,37 @@ mod tests {
         }
     }
 
-    /// As operators that kopf runs: they write a status without a subresource, under a common name.
-    #[test]
-    fn who_may_only_write_objects_owns_a_kind_by_signs() {
-        let writer =
-            |name: &str| Claim { strength: Strength::Object, ..claim(name, Reach::Everywhere) };
-        let none = (String::new(), false);
-        let of = |name: &str, is_certain: bool| (name.to_owned(), is_certain);
-
-        assert_eq!(decided(&[writer("a")], &[Sign::None]), none);
-        assert_eq!(decided(&[writer("a")], &[Sign::Written]), of("ops/a", true));
-        let two = [writer("a"), writer("b")];
-        assert_eq!(decided(&two, &[Sign::Written, Sign::Written]), none);
-        assert_eq!(decided(&two, &[Sign::Written, Sign::Own]), of("ops/b", true));
-
-        let admin = FoundOperator {
-            name: OperatorName { namespace: "ops".to_owned(), name: "admin".to_owned() },
-            account: ("ops".to_owned(), "admin".to_owned()),
-            watched_namespaces: Vec::new(),
-        };
-        let settled = decide(&[writer("a")], &[admin], &[Sign::Written, Sign::Written], LOOK_EVERY);
-        assert_eq!((settled.owner.as_deref(), settled.is_certain), (Some("ops/a"), false));
-    }
-
     #[test]
     fn a_crowd_of_claims_leaves_the_strongest() {
         let weak = |number: usize| Claim {
-            strength: Strength::Object,
+            strength: Strength::Finalizers,
             ..claim(&format!("weak-{number}"), Reach::Everywhere)
         };
         let mut claims: Vec<Claim> = (0..100).map(weak).collect();
         claims.push(claim("strong", Reach::Everywhere));
         let strongest = strongest(claims);
         assert_eq!((strongest.len(), strongest[0].operator.name.as_str()), (MAX_CLAIMS, "strong"));
+    }
+
+    /// A sample may fail, or show new objects that a dead operator has not touched.
+    #[test]
+    fn an_owner_stays_while_nothing_shows_another() {
+        let by = |signs: &[Sign]| decide(&[], &[admin()], signs, LOOK_SOON);
+        let known = by(&[Sign::Own]);
+        assert_eq!((known.owner.as_deref(), known.is_certain), (Some("ops/admin"), true));
+
+        let kept = by(&[Sign::None]).or_earlier(Some(known));
+        assert_eq!((kept.owner.as_deref(), kept.is_certain), (Some("ops/admin"), true));
+        assert!(kept.due <= Instant::now() + LOOK_SOON, "it looks again soon");
+        assert_eq!(by(&[Sign::None]).or_earlier(None).owner, None);
+    }
+
+    fn admin() -> FoundOperator {
+        FoundOperator {
+            name: OperatorName { namespace: "ops".to_owned(), name: "admin".to_owned() },
+            account: ("ops".to_owned(), "admin".to_owned()),
+            watched_namespaces: Vec::new(),
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! A posting contains everything that fires or has recently cleared, so a receiver that was away
 //! needs only the newest one: no queue grows in the meantime. Every replica posts the same alerts,
 //! and Alertmanager merges those with equal labels. When the process stops, its alerts stay: they
-//! expire unless another process repeats them. When it only ends to watch an operator, it clears the
+//! expire unless another process repeats them. When it only stops judging one operator, it clears the
 //! alerts about that one. `docs/alerts.md` describes this for users.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -189,6 +189,8 @@ pub(crate) struct Watcher<S: WatchSink> {
 const LISTS_AT_ONCE: usize = 8;
 /// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
 const STREAM_FOR: Duration = Duration::from_secs(200);
+/// The time between two lists for a sink that has dropped objects.
+const LISTS_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Failures in a row after which a watch that only lists gives up.
 const ATTEMPTS_ONCE: u32 = 3;
 
@@ -276,7 +278,7 @@ impl<S: WatchSink> Watcher<S> {
                 self.fill(stream, epoch, give_up, permit).await
             }
             WatchState::Paging { page, epoch, permit } => self.read_page(page, epoch, permit).await,
-            WatchState::Disconnected { .. } if self.sink.needs_list() => {
+            WatchState::Disconnected { .. } if self.may_list_again() && self.sink.needs_list() => {
                 self.begin(Listing::Streamed).await
             }
             WatchState::Disconnected { version, rejected } => self.open(version, rejected).await,
@@ -289,6 +291,11 @@ impl<S: WatchSink> Watcher<S> {
             }
             WatchState::Done => Ok(WatchState::Done),
         }
+    }
+
+    /// Whether the last list is so old that another one is cheap.
+    fn may_list_again(&self) -> bool {
+        self.listed_at.is_none_or(|at| at.elapsed() >= LISTS_AGAIN_AFTER)
     }
 
     /// Reports the failure and rests before `next`.

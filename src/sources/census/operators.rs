@@ -38,9 +38,6 @@ pub(crate) struct Claim {
 /// The strongest permission of an account for a custom resource.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Strength {
-    /// It may write whole objects of a kind without status subresource. So may programs that only create
-    /// objects for somebody else's operator.
-    Object,
     Finalizers,
     Status,
 }
@@ -76,8 +73,6 @@ pub(crate) struct Found {
     /// Workloads whose accounts may write every kind. Only signs in objects show which of them are
     /// operators.
     pub(crate) unrestricted: Vec<FoundOperator>,
-    /// Workloads whose accounts may only write whole objects. Only signs show which of them are operators.
-    pub(crate) writers: Vec<FoundOperator>,
     pub(crate) skipped: Vec<Skipped>,
     /// The claims to each kind, without those that others overrule.
     pub(crate) claims: BTreeMap<Kind, Vec<Claim>>,
@@ -125,33 +120,29 @@ impl Wanted {
 impl Found {
     /// All workloads that loopwatch judges, or says why it does not.
     pub(crate) fn names(&self) -> BTreeSet<OperatorName> {
-        let operators = self.all().map(|it| &it.name);
+        let operators = self.operators.iter().chain(&self.unrestricted).map(|it| &it.name);
         operators.chain(self.skipped.iter().map(|it| &it.name)).cloned().collect()
-    }
-
-    /// All workloads that may be operators.
-    pub(crate) fn all(&self) -> impl Iterator<Item = &FoundOperator> {
-        self.operators.iter().chain(&self.unrestricted).chain(&self.writers)
     }
 
     pub(crate) fn skip(&mut self, name: OperatorName, why: NotJudged) {
         self.skipped.push(Skipped { name, why });
     }
 
-    /// Drops the claims that others overrule: those to finalizers where somebody may write the status, those
-    /// to whole objects where somebody may write more, and those in single namespaces if somebody may write
-    /// the status in the whole cluster.
+    /// Drops the claims that others overrule: those to finalizers where somebody may write the status, and
+    /// those in single namespaces if somebody has one in the whole cluster.
     fn overrule(&mut self) {
         for claims in self.claims.values_mut() {
             let all = claims.clone();
             claims.retain(|claim| {
                 !all.iter().any(|other| {
-                    let is_wider = other.strength == Strength::Status
-                        && other.reach == Reach::Everywhere
-                        && claim.reach != Reach::Everywhere;
-                    other.operator != claim.operator
+                    let is_stronger = other.strength == Strength::Status
+                        && (claim.strength == Strength::Finalizers
+                            || claim.reach != Reach::Everywhere);
+                    is_stronger
+                        && other.operator != claim.operator
                         && other.reach.covers(&claim.reach)
-                        && (other.strength > claim.strength || is_wider)
+                        && (claim.strength == Strength::Finalizers
+                            || other.reach == Reach::Everywhere)
                 })
             });
         }
@@ -235,13 +226,10 @@ impl Census {
 
         let mut candidates = candidates.into_iter();
         let Some(Candidate { operator: speaker, .. }) = candidates.next() else { return };
-        let is_weak = |(_, strength, _): &(Reach, Strength, bool)| *strength == Strength::Object;
-        let only_writes = !claims.is_empty() && claims.values().all(is_weak);
-        let others = candidates.map(|it| it.operator);
-        if may_write_all && !has_sidecar {
-            found.unrestricted.extend(others);
-        } else if !only_writes {
-            others.for_each(|it| found.skip(it.name, NotJudged::SharesAccount));
+        if !may_write_all || has_sidecar {
+            candidates.for_each(|it| found.skip(it.operator.name, NotJudged::SharesAccount));
+        } else {
+            found.unrestricted.extend(candidates.map(|it| it.operator));
         }
 
         for (kind, (reach, strength, is_named)) in claims {
@@ -252,7 +240,6 @@ impl Census {
         match (has_sidecar, may_write_all) {
             (true, _) => found.skip(speaker.name, NotJudged::HasSidecar),
             (_, true) => found.unrestricted.push(speaker),
-            _ if only_writes => found.writers.push(speaker),
             _ => found.operators.push(speaker),
         }
     }
@@ -293,16 +280,13 @@ fn claims(
 
 /// The strongest permission for a kind that rules name, and whether they name its resource.
 fn strength(rules: &Rules, kind: &ApiKind) -> Option<(Strength, bool)> {
-    let resource = &kind.resource;
-    let may_write = |strength: Strength, resource: &str| {
-        let named = |verb: &&str| rules.allow_by_name(verb, &kind.group, resource);
-        let may = ["update", "patch"].iter().any(named);
-        may.then(|| (strength, rules.name_resource(&kind.group, resource)))
+    let may_write = |subresource: &str| {
+        let resource = format!("{}/{subresource}", kind.resource);
+        let named = |verb: &&str| rules.allow_by_name(verb, &kind.group, &resource);
+        ["update", "patch"].iter().any(named).then(|| rules.name_resource(&kind.group, &resource))
     };
-
-    may_write(Strength::Status, &format!("{resource}/status"))
-        .or_else(|| may_write(Strength::Finalizers, &format!("{resource}/finalizers")))
-        .or_else(|| may_write(Strength::Object, resource).filter(|_| !kind.has_status))
+    let status = may_write("status").map(|is_named| (Strength::Status, is_named));
+    status.or_else(|| may_write("finalizers").map(|is_named| (Strength::Finalizers, is_named)))
 }
 
 /// Whether rules allow to write the status of every kind.

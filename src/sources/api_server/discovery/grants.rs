@@ -100,20 +100,24 @@ impl Grants {
         Self { accounts: [account.clone()].into(), by_account, ..Self::default() }
     }
 
-    /// The rules of an account by namespace, for [`Grants::restored`]. Those for the whole cluster have no
-    /// namespace.
-    pub(crate) fn of_account(&self, account: &Account) -> BTreeMap<String, Vec<ResourceRule>> {
-        let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
-        let of_groups = groups.filter_map(|group| self.by_group.get(&group));
-        let mut rules = BTreeMap::<String, Vec<ResourceRule>>::new();
-        for by_namespace in self.by_account.get(account).into_iter().chain(of_groups) {
-            for (namespace, here) in by_namespace {
-                let all = here.roles.iter().flat_map(|granted| granted.rules.iter().cloned());
-                rules.entry(namespace.clone()).or_default().extend(all);
-            }
-        }
+    /// The rules of an account in the whole cluster and in these namespaces, for [`Grants::restored`], without
+    /// those that hold for all accounts. Those for the whole cluster have no namespace.
+    pub(crate) fn of_account(
+        &self,
+        account: &Account,
+        namespaces: &BTreeSet<String>,
+    ) -> BTreeMap<String, Vec<ResourceRule>> {
+        let of_group = self.by_group.get(&of_namespace(account));
+        let all: Vec<&ByNamespace> =
+            self.by_account.get(account).into_iter().chain(of_group).collect();
+        let everywhere = String::new();
 
-        rules
+        let rules = namespaces.iter().chain([&everywhere]).map(|namespace| {
+            let here = all.iter().filter_map(|granted| granted.get(namespace));
+            let rules = here.flat_map(|it| &it.roles).flat_map(|it| it.rules.iter().cloned());
+            (namespace.clone(), rules.collect())
+        });
+        rules.filter(|(_, rules): &(String, Vec<ResourceRule>)| !rules.is_empty()).collect()
     }
 
     /// Adds what a binding grants. `namespace` is that of the binding; empty for the whole cluster.
@@ -267,13 +271,15 @@ mod tests {
         grants.add(&Subject::Account(op.clone()), "team", &granted("update", "widgets/status"));
         grants.add(&group("system:serviceaccounts:ops"), "", &granted("get", "gadgets"));
 
-        let restored = Grants::restored(&op, grants.of_account(&op));
+        let namespaces = ["team".to_owned()].into();
+        let restored = Grants::restored(&op, grants.of_account(&op, &namespaces));
         let may = |namespace: &str, verb: &str, resource: &str| {
             restored.rules(&op, namespace).allow(verb, "example.io", resource)
         };
         assert!(may("team", "update", "widgets/status") && may("", "get", "gadgets"));
         assert!(!may("", "update", "widgets/status"));
-        assert_eq!(restored.of_account(&op), grants.of_account(&op));
+        assert_eq!(restored.of_account(&op, &namespaces), grants.of_account(&op, &namespaces));
+        assert!(!grants.of_account(&op, &BTreeSet::new()).contains_key("team"), "somebody else's");
     }
 
     /// Anybody may repeat an account in a binding, and bind it to many roles in a namespace of their own.

@@ -166,14 +166,6 @@ impl Owners {
 }
 
 impl Reach {
-    /// Whether both include a namespace.
-    pub(crate) fn overlaps(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Everywhere, _) | (_, Self::Everywhere) => true,
-            (Self::In(here), Self::In(there)) => !here.is_disjoint(there),
-        }
-    }
-
     /// Whether this includes all of another one.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {

@@ -36,8 +36,6 @@ pub(crate) struct Contender {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sign {
     None,
-    /// A program has written the status or the finalizers, under a name that many share.
-    Written,
     /// A writer has a name that begins like the operator's, with as many characters.
     Similar(usize),
     /// A writer or a finalizer is the operator's.
@@ -64,12 +62,10 @@ impl Scout {
         let mut all = Vec::new();
         for contender in contenders {
             let signs = self.signs_of(contender).await?;
-            let is_written = objects.iter().any(Signs::is_written);
             let similar = objects.iter().map(|object| signs.similar_to(object)).max().unwrap_or(0);
             let is_own = signs.name(&kind.group) || objects.iter().any(|it| signs.are_in(it));
             all.push(match (is_own, similar) {
                 (true, _) => Sign::Own,
-                (false, 0) if is_written => Sign::Written,
                 (false, 0) => Sign::None,
                 (false, length) => Sign::Similar(length),
             });

@@ -116,9 +116,6 @@ const COMMON_MANAGERS: &[&str] = &[
     "server",
     "unknown",
 ];
-/// How the names of tools begin that write whatever a person has written.
-const BY_HAND: &[&str] = &["argocd", "helm", "kubectl", "kustomize-controller"];
-
 /// Limit on leases to read.
 const MOST_LEASES: usize = 100;
 /// Objects to read of each kind.
@@ -241,11 +238,6 @@ impl Signs {
         };
         let names = |writer| self.managers.iter().filter(move |name| begins(writer, name));
         writers(object).flat_map(names).map(String::len).max().unwrap_or(0)
-    }
-
-    /// Whether a program has written the status or the finalizers of an object: an operator, but which one?
-    pub(super) fn is_written(object: &ObjectView) -> bool {
-        writers(object).any(|name| !BY_HAND.iter().any(|tool| name.starts_with(tool)))
     }
 
     /// Whether a group or domain is one of the operator's domains, or a subdomain of one.

@@ -147,20 +147,6 @@ fn finalizers_alone_are_a_claim_only_if_nobody_writes_the_status() {
     assert_eq!(claimants(&other, "widgets"), ["op"]);
 }
 
-/// Hundreds of programs create objects, such as ServiceMonitors, for somebody else's operator.
-#[test]
-fn who_may_only_write_objects_is_no_operator_without_signs() {
-    let cluster = Cluster::new().with("writer", &[(GROUP, "gadgets")]);
-    let found = cluster.find();
-    assert_eq!(claimants(&found, "gadgets"), ["writer"]);
-    assert_eq!(found.writers[0].name.name, "writer");
-    assert!(names(&found).is_empty() && skipped(&found).is_empty());
-
-    let found = cluster.with("op", &[(GROUP, "gadgets/status")]).find();
-    assert_eq!(claimants(&found, "gadgets"), ["op"]);
-    assert_eq!(names(&found), ["op"]);
-}
-
 #[test]
 fn who_may_write_everything_is_no_operator_without_signs() {
     let found = Cluster::new().with("all", &[("*", "*")]).find();

@@ -127,7 +127,7 @@ impl WorkloadReader {
             }
             Ok(None) => {
                 self.note_absence();
-                REFUSED_FOR
+                if self.workload.is_some() { WORKLOAD_EVERY } else { REFUSED_FOR }
             }
             Err(failure) if failure.status == Some(403) => {
                 self.workload = None;
