@@ -135,6 +135,21 @@ fn values(helm: &Helm) {
         let rendered = rendered.unwrap_or_else(|error| panic!("{value}: {error}"));
         assert!(documents(&rendered).len() >= 8, "{value}");
     }
+
+    expect_one_variable_of_a_name(helm);
+}
+
+/// A variable of the user replaces that of a value. Server-side apply, which Helm 4 uses, refuses both.
+fn expect_one_variable_of_a_name(helm: &Helm) {
+    let own = json!({"name": "OTEL_RESOURCE_ATTRIBUTES",
+        "value": "k8s.cluster.name=eu-1,k8s.cluster.uid=1"});
+    let extra = format!("clusterName=\"eu-1\",extraEnv=[{own}]");
+    let rendered = template(helm, &["--set", &image(), "--set-json", &extra]);
+    let objects = documents(&rendered.unwrap_or_else(|error| panic!("{error}")));
+
+    let env = &only(&objects, "Deployment")["spec"]["template"]["spec"]["containers"][0]["env"];
+    let label = json!({"name": "LOOPWATCH_ALERT_LABEL", "value": "cluster=eu-1"});
+    assert_eq!(*env, json!([label, own]));
 }
 
 /// The chart renders what kustomize renders from `deploy/`, apart from Helm's labels and the
