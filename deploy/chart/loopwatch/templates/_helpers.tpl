@@ -99,7 +99,13 @@ subjects:
 {{- if ne .Values.logFormat "text" }}
 {{- $env = append $env (dict "name" "LOOPWATCH_LOG_FORMAT" "value" .Values.logFormat) }}
 {{- end }}
-{{- with concat $env (.Values.extraEnv | default list) }}{{ toYaml . }}{{ end }}
+{{- /* A list with two entries of one name is refused by server-side apply, so those of the user replace these. */}}
+{{- $extra := .Values.extraEnv | default list }}
+{{- $replaced := dict }}
+{{- range $extra }}{{ $_ := set $replaced .name true }}{{ end }}
+{{- $own := list }}
+{{- range $env }}{{ if not (hasKey $replaced .name) }}{{ $own = append $own . }}{{ end }}{{ end }}
+{{- with concat $own $extra }}{{ toYaml . }}{{ end }}
 {{- end }}
 
 {{/* The resources of the container; empty if there are none. With `allOperators`, the default of the memory limit is higher. */}}
