@@ -19,7 +19,7 @@ fn observed(owners: &Owners) -> Observed {
         resources: Some(vec!["*".to_owned()]),
         resource_names: None,
     };
-    let granted = Granted { rules: Arc::from([rule]), is_for_people: false };
+    let granted = Granted { rules: Arc::from([rule]), weight: 100, is_for_people: false };
     let mut grants = Grants::of_accounts([account.clone()].into());
     grants.add(&Subject::Account(account.clone()), "", &granted);
 
