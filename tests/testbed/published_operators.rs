@@ -218,20 +218,25 @@ impl Published {
         }
 
         let definitions = objects.iter().filter(|it| it["kind"] == "CustomResourceDefinition");
-        definitions.for_each(|definition| wait_established(plane, definition));
+        definitions.for_each(|definition| wait_served(plane, definition));
     }
 }
 
-/// Waits until the API server serves a kind.
-fn wait_established(plane: &ControlPlane, definition: &Value) {
-    let (api, kind) = ("apiextensions.k8s.io/v1", "CustomResourceDefinition");
+/// Waits until the API server serves a kind and lists it among the kinds that it serves, which is a moment
+/// later: an operator that starts before that ends.
+fn wait_served(plane: &ControlPlane, definition: &Value) {
     let name = definition["metadata"]["name"].as_str().unwrap_or_default();
-    eventually(Duration::from_secs(30), &format!("{name} is served"), || {
-        let found = plane.kube.find(api, kind, "", name).unwrap_or_default();
-        let mut conditions = found["status"]["conditions"].as_array().into_iter().flatten();
-        let is_served = conditions.any(|it| it["type"] == "Established" && it["status"] == "True");
-        if is_served { Ok(()) } else { Err(found["status"].to_string()) }
-    });
+    let (resource, group) = name.split_once('.').unwrap_or_default();
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    for version in versions.filter(|version| version["served"] == true) {
+        let path = format!("/apis/{group}/{}", version["name"].as_str().unwrap_or_default());
+        eventually(Duration::from_secs(60), &format!("{name} is served"), || {
+            let served = plane.kube.get(&path)?;
+            let mut all = served["resources"].as_array().into_iter().flatten();
+            let is_served = all.any(|it| it["name"] == resource);
+            if is_served { Ok(()) } else { Err(served.to_string()) }
+        });
+    }
 }
 
 /// Returns a file, or the files in a folder.

@@ -20,6 +20,7 @@ use crate::sources::testing::{InProcess as _, VirtualClock, say};
 
 mod events;
 mod kinds;
+mod observed;
 mod permissions;
 mod pods;
 mod probes;

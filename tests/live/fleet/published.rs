@@ -155,11 +155,17 @@ fn kill(fleet: &Fleet, operator: &mut Running, name: &str) {
 
     pause(Duration::from_secs(60));
     let all = fleet.operators();
-    let critical = |it: &Value| it["findings"]["critical"].as_u64().unwrap_or_default();
-    let pages: Vec<_> =
-        all.iter().map(|(name, it)| (name, critical(it))).filter(|(_, count)| *count > 0).collect();
-    assert_eq!(pages, [(&name, 1)], "{}\n{}", json!(all), fleet.0.account());
-    assert_eq!(fleet.unexpected(), ["OperatorDown"], "{}", fleet.0.account());
+    let roots =
+        |it: &Value| ["critical", "warning"].map(|severity| it["findings"][severity].as_u64());
+    for (other, found) in &all {
+        let expected = if *other == name { [Some(1), Some(0)] } else { [Some(0); 2] };
+        assert_eq!(roots(found), expected, "{}\n{}", json!(all), fleet.0.account());
+    }
+
+    // Its metrics are gone, too.
+    let mut found = fleet.unexpected();
+    found.retain(|code| code != "SourceFailing");
+    assert_eq!(found, ["OperatorDown"], "{}", fleet.0.account());
 }
 
 impl Fleet {
