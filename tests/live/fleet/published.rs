@@ -137,7 +137,7 @@ fn work(fleet: &Fleet, users: &[Users<'_>]) {
     fleet.expect_nothing();
     let all = fleet.operators();
     let objects: BTreeMap<_, _> = all.iter().map(|(name, it)| (name, &it["states"])).collect();
-    eprintln!("fleet: {time:?} of work without a finding: {}", json!(objects));
+    eprintln!("fleet: {time:?} of work without a warning: {}", json!(objects));
 }
 
 /// Kills an operator, and expects one page, which names it.
