@@ -293,11 +293,9 @@ impl Sidecar {
         name: &str,
     ) -> Result<Value, String> {
         let query = format!("kind={kind}&namespace={namespace}&name={name}");
-        let mut page = self.json(&format!("{path}/api/v1/objects?{query}"))?;
-        match page["objects"][0].take() {
-            Value::Null => Err(format!("{kind} {namespace}/{name} is not known")),
-            object => Ok(object),
-        }
+        let page = self.json(&format!("{path}/api/v1/objects?{query}"))?;
+        let first = page["objects"].get(0).cloned();
+        first.ok_or_else(|| format!("{kind} {namespace}/{name} is not known"))
     }
 
     /// A source of `/api/v1/status`.
