@@ -150,6 +150,18 @@ impl Follower {
         running.stop_all().await;
         reason
     }
+
+    /// Stops models at the same time, and keeps what they know.
+    async fn stop_together(&self, models: Vec<(OperatorName, Member, Ending)>) {
+        let stopping = models.into_iter().map(|(name, member, ending)| {
+            self.fleet.remove(&name.to_string());
+            async move { (name, member.stop(ending).await) }
+        });
+
+        let stopped = join_all(stopping).await.into_iter();
+        let known = stopped.filter_map(|(name, checkpoint)| Some((name, checkpoint?)));
+        lock(&self.checkpoints).extend(known);
+    }
 }
 
 impl Running {
@@ -291,7 +303,6 @@ impl Running {
         let mut stopping = Vec::new();
         for name in others {
             let Some(member) = self.members.remove(&name) else { continue };
-            self.follower.fleet.remove(&name.to_string());
 
             // Its account may have changed, or it may get its place back: then the next model begins with
             // what this one knows.
@@ -301,12 +312,10 @@ impl Running {
                 false => Ending::Gone,
             };
             info!(operator = %name, ?ending, "no longer watching this operator");
-            stopping.push(async move { (name, member.stop(ending).await) });
+            stopping.push((name, member, ending));
         }
 
-        let stopped = join_all(stopping).await.into_iter();
-        let known = stopped.filter_map(|(name, checkpoint)| Some((name, checkpoint?)));
-        lock(&self.follower.checkpoints).extend(known);
+        self.follower.stop_together(stopping).await;
         self.share_limits().await;
     }
 
@@ -457,14 +466,8 @@ impl Running {
     /// Stops all models, and keeps what they know.
     async fn stop_all(self) {
         self.stop.cancel();
-        let stopping = self.members.into_iter().map(|(name, member)| {
-            self.follower.fleet.remove(&name.to_string());
-            async move { (name, member.stop(Ending::Replaced).await) }
-        });
-
-        let stopped = join_all(stopping).await.into_iter();
-        let known = stopped.filter_map(|(name, checkpoint)| Some((name, checkpoint?)));
-        lock(&self.follower.checkpoints).extend(known);
+        let all = self.members.into_iter().map(|(name, member)| (name, member, Ending::Replaced));
+        self.follower.stop_together(all.collect()).await;
     }
 }
 

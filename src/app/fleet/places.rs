@@ -29,13 +29,9 @@ const MAX_PER_NAMESPACE: usize = 10;
 impl Judged {
     /// The namespaces in which permissions matter.
     pub(super) fn namespaces(&self) -> BTreeSet<String> {
-        let of = |(_, owner): &(Kind, Owner)| match &owner.reach {
-            Reach::Everywhere => BTreeSet::new(),
-            Reach::In(namespaces) => namespaces.clone(),
-        };
         let FoundOperator { name, watched_namespaces, .. } = &self.operator;
-        let own = [name.namespace.clone()].into_iter().chain(watched_namespaces.iter().cloned());
-        own.chain(self.owned.iter().flat_map(of)).collect()
+        let owned = self.owned.iter().flat_map(|(_, owner)| owner.reach.namespaces());
+        [&name.namespace].into_iter().chain(watched_namespaces).chain(owned).cloned().collect()
     }
 
     fn is_wide(&self) -> bool {

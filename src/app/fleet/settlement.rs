@@ -139,10 +139,7 @@ impl Settled {
 impl Contest<'_> {
     /// The namespace of the contest; `None` for the whole cluster.
     fn namespace(&self) -> Option<&str> {
-        match &self.reach {
-            Reach::Everywhere => None,
-            Reach::In(namespaces) => namespaces.first().map(String::as_str),
-        }
+        self.reach.namespaces().next().map(String::as_str)
     }
 
     /// Whether an outcome is one of the same operators.
@@ -186,11 +183,7 @@ fn strongest(mut claims: Vec<Claim>) -> Vec<Claim> {
 
 /// All namespaces of claims.
 fn namespaces(claims: &[Claim]) -> BTreeSet<String> {
-    let of = |claim: &Claim| match &claim.reach {
-        Reach::Everywhere => BTreeSet::new(),
-        Reach::In(namespaces) => namespaces.clone(),
-    };
-    claims.iter().flat_map(of).collect()
+    claims.iter().flat_map(|claim| claim.reach.namespaces()).cloned().collect()
 }
 
 /// Adds what an operator owns to what it owns already.

@@ -166,6 +166,15 @@ impl Owners {
 }
 
 impl Reach {
+    /// The namespaces; none if it is the whole cluster.
+    pub(crate) fn namespaces(&self) -> impl Iterator<Item = &String> {
+        let namespaces = match self {
+            Self::Everywhere => None,
+            Self::In(namespaces) => Some(namespaces),
+        };
+        namespaces.into_iter().flatten()
+    }
+
     /// Whether this includes all of another one.
     pub(crate) fn covers(&self, other: &Self) -> bool {
         match (self, other) {
