@@ -83,19 +83,12 @@ const DETECTED: &[Proof] = &[
         near_miss: |fixture| {
             release_finalizer(fixture);
             fixture.operator.cure("FinalizerReleased");
-
-            // The operator looks at the object again only after a change.
-            fixture.kube.change("Widget", &fixture.namespace, "near", json!({"size": 2}));
-            fixture.wait(ZOO, "Widget", "near", "has its finalizer again", |object| {
-                finalizers(object) == [CLEANUP]
-            });
+            regain_finalizer(fixture, "near");
         },
         provoke: flap,
         cure: |fixture| {
             fixture.operator.cure("FinalizerFlapping");
-            fixture.wait(ZOO, "Widget", TARGET, "keeps its finalizer", |object| {
-                finalizers(object) == [CLEANUP]
-            });
+            regain_finalizer(fixture, TARGET);
         },
         ..Proof::EMPTY
     },
@@ -302,6 +295,15 @@ fn release_finalizer(fixture: &mut Fixture) {
         .wait(ZOO, "Widget", "near", "has no finalizer", |object| finalizers(object).is_empty());
 
     assert!(!is_terminating(&near), "{near}");
+}
+
+/// The operator adds its finalizer again. It looks at the object only after a change of the spec: the
+/// last time that it looked, its cache may not have shown the removal.
+fn regain_finalizer(fixture: &Fixture, name: &str) {
+    fixture.kube.change("Widget", &fixture.namespace, name, json!({"size": 2}));
+    fixture.wait(ZOO, "Widget", name, "has its finalizer again", |object| {
+        finalizers(object) == [CLEANUP]
+    });
 }
 
 /// Two controllers replace the list of finalizers by their own, whenever that is missing.
