@@ -437,6 +437,17 @@ pub const NEEDS: &[Need] = &[
     Need {
         feature: "all operators",
         setting: Some("`--all-operators`"),
+        asks: Asks::Of("batch", &["cronjobs"]),
+        verbs: &[List, Watch],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to say of an operator in a CronJob that loopwatch does not judge it",
+        without: "loopwatch does not show such operators",
+        granted_by: &[Cluster],
+    },
+    Need {
+        feature: "all operators",
+        setting: Some("`--all-operators`"),
         asks: Asks::Of(
             "rbac.authorization.k8s.io",
             &["roles", "rolebindings", "clusterroles", "clusterrolebindings"],
@@ -446,6 +457,17 @@ pub const NEEDS: &[Need] = &[
         contents: Whole,
         why: "to learn which kinds each operator may own, from the permissions of its service account",
         without: "loopwatch does not find the operators whose permissions come from these objects",
+        granted_by: &[Cluster],
+    },
+    Need {
+        feature: "all operators",
+        setting: Some("`--all-operators`"),
+        asks: Asks::Of("operators.coreos.com", &["clusterserviceversions"]),
+        verbs: &[List],
+        scope: Scope::Cluster,
+        contents: Whole,
+        why: "to learn which kinds an operator owns if OLM has installed it, and others may write them, too",
+        without: "only the objects show the owner of such a kind",
         granted_by: &[Cluster],
     },
     Need {

@@ -2,9 +2,9 @@
 //! and bindings of their accounts.
 //!
 //! ```text
-//!  Deployments, StatefulSets, DaemonSets ─┐
-//!  roles and bindings ── Grants ──────────┼─▶ operators ─▶ one model for each (app/fleet)
-//!  kinds that the API server serves ──────┘
+//!  Deployments, StatefulSets, DaemonSets, CronJobs ─┐
+//!  roles and bindings ── Grants ────────────────────┼─▶ operators ─▶ one model for each (app/fleet)
+//!  kinds that the API server serves ────────────────┘
 //! ```
 //!
 //! An account that may write the status of a custom resource, by a rule that names its group, is that
@@ -40,6 +40,7 @@ pub(crate) struct Census {
     deployments: Table<Workload>,
     stateful_sets: Table<Workload>,
     daemon_sets: Table<Workload>,
+    cron_jobs: Table<Workload>,
     /// The Pods that a loopwatch of their own serves.
     scraped_pods: Table<ScrapedPod>,
     roles: Roles,
@@ -82,6 +83,7 @@ impl Census {
         self.watch(&mut watches, APPS, "deployments", &self.deployments);
         self.watch(&mut watches, APPS, "statefulsets", &self.stateful_sets);
         self.watch(&mut watches, APPS, "daemonsets", &self.daemon_sets);
+        self.watch(&mut watches, "batch", "cronjobs", &self.cron_jobs);
         self.watch(&mut watches, RBAC, "clusterroles", &self.roles.cluster_roles);
         self.watch(&mut watches, RBAC, "roles", &self.roles.roles);
         self.watch(&mut watches, RBAC, "clusterrolebindings", &self.roles.cluster_bindings);
@@ -138,8 +140,8 @@ impl Census {
         self.roles.grants(accounts)
     }
 
-    fn workloads(&self) -> [&Table<Workload>; 3] {
-        [&self.deployments, &self.stateful_sets, &self.daemon_sets]
+    fn workloads(&self) -> [&Table<Workload>; 4] {
+        [&self.deployments, &self.stateful_sets, &self.daemon_sets, &self.cron_jobs]
     }
 
     fn watch<T: Record>(

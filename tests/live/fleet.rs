@@ -38,6 +38,10 @@ pub(crate) const TEAM: &str = "widgets";
 /// The operators, as in the label `operator`.
 pub(crate) const WIDGETS: &str = "widgets/widget-operator";
 const CERTIFICATES: &str = "cert-manager/cert-manager";
+const CARGO: &str = "widgets/cargo";
+
+/// The workload and the account of the last of these.
+const OF_OLM: &str = "cargo";
 
 /// The account of `deploy/cluster`.
 const ACCOUNT: (&str, &str) = ("loopwatch", "loopwatch");
@@ -45,7 +49,7 @@ const ACCOUNT: (&str, &str) = ("loopwatch", "loopwatch");
 /// The same account as a user.
 const USER: &str = "system:serviceaccount:loopwatch:loopwatch";
 
-/// Two operators of different styles, and workloads that are none.
+/// Operators of different styles, and workloads that are none.
 fn two_operators() {
     let plane = cluster();
     let kube = &plane.kube;
@@ -54,6 +58,7 @@ fn two_operators() {
     let mut widgets = Replicas::start(&plane, TEAM, 1, &["--wait-for-pods=false"]);
     let mut certificates = CERT_MANAGER.start(&plane);
     others(kube);
+    installed_by_olm(kube);
     kube.zoo("Widget", TEAM, "one", json!({}));
 
     let began = Instant::now();
@@ -63,8 +68,8 @@ fn two_operators() {
     let flags = ["--all-operators", "--scrape-interval=1s"];
     let fleet = Fleet(Sidecar::start(&plane, "fleet", &kubeconfig, &settings, &flags));
 
-    let all = fleet.expect_operators(&[CERTIFICATES, WIDGETS]);
-    eprintln!("fleet: both operators known after {:?}", began.elapsed());
+    let all = fleet.expect_operators(&[CERTIFICATES, CARGO, WIDGETS]);
+    eprintln!("fleet: all operators known after {:?}", began.elapsed());
     expect_told(&all);
     fleet.0.expect(SLACK, "both are healthy", || fleet.expect_health(WIDGETS, "healthy"));
 
@@ -119,16 +124,35 @@ fn others(kube: &Kube) {
     deploy("shop", "default", "shop");
     deploy("with-sidecar", "with-sidecar", "loopwatch");
     deploy("may-all", "may-all", "runner");
+    deploy(OF_OLM, OF_OLM, "runner");
+    kube.apply(&json!({"apiVersion": "batch/v1", "kind": "CronJob",
+        "metadata": {"name": "sweep", "namespace": TEAM}, "spec": {"schedule": "0 0 1 1 *", "suspend": true,
+            "jobTemplate": {"spec": {"template": {"spec": {"serviceAccountName": "sweep",
+                "restartPolicy": "Never", "containers": [{"name": "sweep", "image": "sweep"}]}}}}}}));
 
-    for (name, group) in
-        [("with-sidecar", ZOO.split('/').next().unwrap_or_default()), ("may-all", "*")]
-    {
+    let zoo = ZOO.split('/').next().unwrap_or_default();
+    for (name, group) in [("with-sidecar", zoo), ("sweep", zoo), ("may-all", "*"), (OF_OLM, "*")] {
         kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": name},
             "rules": [{"apiGroups": [group], "resources": ["*"], "verbs": ["*"]}]}));
         kube.apply(&json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
             "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": TEAM}]}));
     }
+}
+
+/// An operator with all permissions, the definition of its kind, and the ClusterServiceVersion by which the
+/// Operator Lifecycle Manager has installed it.
+fn installed_by_olm(kube: &Kube) {
+    define_kind(kube, "cargo.example.com", "v1alpha1", "crates", "Crate");
+    let (group, version) = ("operators.coreos.com", "v1alpha1");
+    define_kind(kube, group, version, "clusterserviceversions", "ClusterServiceVersion");
+    kube.apply(
+        &json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+        "metadata": {"name": "cargo.v1.2.3", "namespace": TEAM},
+        "spec": {"customresourcedefinitions": {"owned": [
+                {"name": "crates.cargo.example.com", "kind": "Crate", "version": "v1alpha1"}]},
+            "install": {"strategy": "deployment", "spec": {"deployments": [{"name": OF_OLM}]}}}}),
+    );
 }
 
 /// Installs `deploy/cluster`, and lets it read the kinds of the zoo. Returns the kubeconfig of its account.
@@ -161,6 +185,7 @@ fn expect_told(all: &Value) {
     };
     assert!(why("widgets/with-sidecar").contains("a loopwatch in its Pods"), "{all}");
     assert!(why("widgets/may-all").contains("may write every kind"), "{all}");
+    assert!(why("widgets/sweep").contains("a CronJob"), "{all}");
     assert_eq!(why("widgets/shop"), "", "{all}");
 }
 
@@ -286,14 +311,7 @@ fn thirty_operators() {
 /// Creates an operator that does not run, with its kinds.
 fn define(kube: &Kube, operator: usize, group: &str, kinds: usize) {
     for kind in 0..kinds {
-        let (plural, name) = (format!("kind{kind}s"), format!("Kind{kind}"));
-        kube.apply(&json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
-            "metadata": {"name": format!("{plural}.{group}")},
-            "spec": {"group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": name,
-                    "singular": name.to_lowercase(), "listKind": format!("{name}List")},
-                "versions": [{"name": "v1", "served": true, "storage": true,
-                    "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object",
-                        "x-kubernetes-preserve-unknown-fields": true}}}]}}));
+        define_kind(kube, group, "v1", &format!("kind{kind}s"), &format!("Kind{kind}"));
     }
 
     let name = format!("operator-{operator:02}");
@@ -313,6 +331,19 @@ fn define(kube: &Kube, operator: usize, group: &str, kinds: usize) {
         &json!({"apiVersion": RBAC, "kind": "ClusterRoleBinding", "metadata": {"name": name},
         "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name},
         "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": name}]}),
+    );
+}
+
+/// Creates a custom resource definition without a schema.
+fn define_kind(kube: &Kube, group: &str, version: &str, plural: &str, kind: &str) {
+    kube.apply(
+        &json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": format!("{plural}.{group}")},
+        "spec": {"group": group, "scope": "Namespaced", "names": {"plural": plural, "kind": kind,
+                "singular": kind.to_lowercase(), "listKind": format!("{kind}List")},
+            "versions": [{"name": version, "served": true, "storage": true,
+                "subresources": {"status": {}}, "schema": {"openAPIV3Schema": {"type": "object",
+                    "x-kubernetes-preserve-unknown-fields": true}}}]}}),
     );
 }
 

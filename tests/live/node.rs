@@ -4,6 +4,8 @@
 //! One node serves all of these tests, one after the other. Each has its own variant of the zoo's
 //! Deployment.
 
+mod pressure;
+
 use std::net::Ipv4Addr;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +18,7 @@ use crate::bed::{bed, skip};
 use loopwatch_testbed::images::{self, Image};
 use loopwatch_testbed::kube::{ZOO, ZOO_KINDS, documents};
 use loopwatch_testbed::node::Node;
-use loopwatch_testbed::sidecar::{self, Sidecar, quick, quick_but};
+use loopwatch_testbed::sidecar::{self, Sidecar, quick_but};
 use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{http, kustomize, repository};
 
@@ -40,6 +42,8 @@ const DEPLOYMENT: &str = "widget-operator";
 /// The container of the operator.
 const MANAGER: &str = "manager";
 const LOOPWATCH: &str = "loopwatch";
+/// The memory limit of the operator, in bytes.
+const OPERATOR_MEMORY: u64 = 256 << 20;
 /// The port of everything but the metrics, on loopback.
 const PAGE: u16 = 9918;
 
@@ -51,8 +55,11 @@ pub(crate) fn trials() -> Vec<Trial> {
         on_node("node::resized_sidecar", resized_sidecar),
         on_node("node::crash_loop", crash_loop),
         on_node("node::out_of_memory", out_of_memory),
-        // It takes minutes, in which no other test has a node.
+        // These take minutes, in which no other test has a node.
         on_node("node::dies", dies).with_ignored_flag(true),
+        on_node("node::evicted", pressure::evicted).with_ignored_flag(true),
+        on_node("node::out_of_memory_later", pressure::out_of_memory_later).with_ignored_flag(true),
+        on_node("node::shared_processes", shared_processes).with_ignored_flag(true),
     ]
 }
 
@@ -221,39 +228,56 @@ fn resized_sidecar(zoo: &Zoo) {
     assert_eq!(beside.status(LOOPWATCH)["restartCount"], 0, "{}", beside.pod());
 }
 
-/// A node that dies with everything on it. Only a loopwatch elsewhere can see that.
-fn dies(zoo: &Zoo) {
-    let plane = &zoo.node.plane;
-    let beside = zoo.run(&["--wait-for-pods=false"], &[]);
+/// With `components/process`, loopwatch reads the operator's process, and its limit from its cgroup.
+fn shared_processes(zoo: &Zoo) {
+    let beside = zoo.run_as(&zoo.deployment_with(&["process"]), &["--wait-for-pods=false"]);
     beside.expect_ready();
-    sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
 
-    let operator = format!("--operator={NAMESPACE}/{DEPLOYMENT}");
-    let settings = quick_but(json!({"operator_down_after": "20s", "owner_absent_after": "30s"}));
-    let outside = Sidecar::start(plane, "outside", &plane.kube.kubeconfig, &settings, &[&operator]);
-    outside.wait_synced(ZOO_KINDS.len());
+    let limit = format!("type=\"container\"}} {}", OPERATOR_MEMORY as f64);
+    let shown = eventually(Duration::from_secs(60), "loopwatch reads the process", || {
+        let status = beside.json("/api/v1/status")?;
+        let mut sources = status["sources"].as_array().into_iter().flatten();
+        let process = sources.find(|source| source["source"] == "process").ok_or("no source")?;
+        if process["up"] != true || !process["off"].is_null() || process["last_success"].is_null() {
+            return Err(process.to_string());
+        }
 
-    plane.kube.zoo("Widget", "default", "kept", json!({}));
-    outside.expect(Duration::from_secs(60), "the widget is converged", || {
-        let objects = outside.objects("name=kept")?;
-        match objects.iter().all(|object| object["state"] == "converged") && !objects.is_empty() {
-            true => Ok(()),
-            false => Err(json!(objects).to_string()),
+        let text = beside.metrics()?;
+        let of_operator = |line: &&str| line.starts_with("loopwatch_operator_");
+        let series: Vec<String> = text.lines().filter(of_operator).map(str::to_owned).collect();
+        let has = |name: &str, end: &str| {
+            series.iter().any(|line| line.starts_with(name) && line.ends_with(end))
+        };
+        match has("loopwatch_operator_memory_limit_bytes", &limit) {
+            true => Ok(series),
+            false => Err(series.join("\n")),
         }
     });
+    eprintln!("node: shared processes:\n{}", shown.join("\n"));
+}
+
+/// A node that dies with everything on it. Only a loopwatch elsewhere can see that.
+fn dies(zoo: &Zoo) {
+    let beside = zoo.run(&["--wait-for-pods=false"], &[]);
+    beside.expect_ready();
+    let outside = zoo.outside();
+    zoo.keep_a_widget(&outside);
 
     zoo.node.die();
     let (found, after) =
         outside.expect_finding(Duration::from_secs(240), "OperatorDown", "Operator", DEPLOYMENT);
     eprintln!("node: dead node: OperatorDown after {after:.0?}: {found}");
-
-    // The object is what it was: its last status says Ready, and nobody has changed it.
-    let objects = outside.objects("name=kept").expect("objects");
-    assert!(objects.iter().all(|object| object["state"] == "converged"), "{objects:?}");
+    expect_kept(&outside);
 
     zoo.node.start_kubelet();
     outside.expect_cleared(Duration::from_secs(240), "OperatorDown", "Operator", DEPLOYMENT);
     zoo.delete_widgets();
+}
+
+/// The object is what it was: its last status says Ready, and nobody has changed it.
+fn expect_kept(outside: &Sidecar) {
+    let objects = outside.objects("name=kept").expect("objects");
+    assert!(objects.iter().all(|object| object["state"] == "converged"), "{objects:?}");
 }
 
 /// An operator that crashes on one object, with the kubelet's own backoff between two starts.
@@ -308,19 +332,41 @@ impl Zoo {
             kube.apply(object);
         });
 
+        zoo.configure(json!({}));
+        zoo
+    }
+
+    /// Sets the thresholds of the sidecars that start from now on.
+    fn configure(&self, changes: Value) {
         // Nobody scrapes it. JSON is YAML.
-        let mut settings = quick();
+        let mut settings = quick_but(changes);
         settings["scrape_expected_within"] = "0s".into();
         let config = json!({"settings": settings}).to_string();
-        kube.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap",
+        self.node.plane.kube.apply(&json!({"apiVersion": "v1", "kind": "ConfigMap",
             "metadata": {"name": "loopwatch", "namespace": NAMESPACE},
             "data": {"config.yaml": config}}));
-        zoo
     }
 
     /// The example, without the objects that need the Prometheus Operator. Definitions come first.
     fn rendered(&self) -> Vec<Value> {
-        let text = kustomize::build(bed(), &repository("deploy/examples/zoo"))
+        self.render(&repository("deploy/examples/zoo"))
+    }
+
+    /// The Deployment of the example, with more components.
+    fn deployment_with(&self, components: &[&str]) -> Value {
+        let folder = self.node.plane.directory().join("with-components");
+        std::fs::create_dir_all(&folder).expect("our own folder");
+        let path = |name: &&str| kustomize::component(&folder, name);
+        let components: Vec<String> = components.iter().map(path).collect();
+        let kustomization = json!({"components": components,
+            "resources": [kustomize::component(&folder, "../examples/zoo")]});
+        std::fs::write(folder.join("kustomization.yaml"), kustomization.to_string())
+            .expect("our own folder");
+        deployment(self.render(&folder))
+    }
+
+    fn render(&self, folder: &Path) -> Vec<Value> {
+        let text = kustomize::build(bed(), folder)
             .replace("registry.invalid/loopwatch:0.1.0", &self.loopwatch.name)
             .replace("widget-operator:latest", &self.operator.name);
 
@@ -333,6 +379,16 @@ impl Zoo {
     /// Replaces the operator by one with more arguments, and waits until it has started. `loopwatch`
     /// are the arguments of loopwatch, if not the usual ones.
     fn run(&self, operator: &[&str], loopwatch: &[&str]) -> Beside<'_> {
+        let mut deployment = deployment(self.rendered());
+        if !loopwatch.is_empty() {
+            deployment["spec"]["template"]["spec"]["initContainers"][0]["args"] = json!(loopwatch);
+        }
+
+        self.run_as(&deployment, operator)
+    }
+
+    /// Replaces the operator by that of a Deployment, with more arguments, and waits until it has started.
+    fn run_as(&self, deployment: &Value, operator: &[&str]) -> Beside<'_> {
         let kube = &self.node.plane.kube;
         if kube.find("apps/v1", "Deployment", NAMESPACE, DEPLOYMENT).is_some() {
             kube.delete("apps/v1", "Deployment", NAMESPACE, DEPLOYMENT);
@@ -343,21 +399,13 @@ impl Zoo {
             if pods.is_empty() { Ok(()) } else { Err(format!("{} Pods", pods.len())) }
         });
 
-        let rendered = self.rendered();
-        let mut deployment = rendered
-            .into_iter()
-            .find(|object| object["kind"] == "Deployment")
-            .expect("the example has one");
+        let mut deployment = deployment.clone();
         let spec = &mut deployment["spec"];
         spec["replicas"] = json!(1);
 
         let template = &mut spec["template"]["spec"];
         let arguments = template["containers"][0]["args"].as_array_mut().expect("arguments");
         arguments.extend(operator.iter().map(|argument| json!(argument)));
-        if !loopwatch.is_empty() {
-            template["initContainers"][0]["args"] = json!(loopwatch);
-        }
-
         kube.apply(&deployment);
 
         let pod = eventually(Duration::from_secs(60), "the operator has started", || {
@@ -373,6 +421,31 @@ impl Zoo {
         Beside { node: &self.node, pod }
     }
 
+    /// A loopwatch on another machine, which observes the operator.
+    fn outside(&self) -> Sidecar {
+        let plane = &self.node.plane;
+        sidecar::install(plane, Path::new(env!("CARGO_BIN_EXE_loopwatch")));
+        let operator = format!("--operator={NAMESPACE}/{DEPLOYMENT}");
+        let settings = json!({"operator_down_after": "20s", "owner_absent_after": "30s"});
+        let admin = &plane.kube.kubeconfig;
+        let outside = Sidecar::start(plane, "outside", admin, &quick_but(settings), &[&operator]);
+        outside.wait_synced(ZOO_KINDS.len());
+        outside
+    }
+
+    /// Creates an object, and waits until the operator is done with it.
+    fn keep_a_widget(&self, outside: &Sidecar) {
+        self.node.plane.kube.zoo("Widget", "default", "kept", json!({}));
+        outside.expect(Duration::from_secs(60), "the widget is converged", || {
+            let objects = outside.objects("name=kept")?;
+            let converged = |object: &Value| object["state"] == "converged";
+            match objects.iter().all(converged) && !objects.is_empty() {
+                true => Ok(()),
+                false => Err(json!(objects).to_string()),
+            }
+        });
+    }
+
     fn delete_widgets(&self) {
         let kube = &self.node.plane.kube;
         self.run(&[], &[]);
@@ -381,6 +454,12 @@ impl Zoo {
             kube.delete(ZOO, "Widget", "default", name);
         }
     }
+}
+
+/// The Deployment among some objects.
+fn deployment(objects: Vec<Value>) -> Value {
+    let mut objects = objects.into_iter();
+    objects.find(|object| object["kind"] == "Deployment").expect("the example has one")
 }
 
 impl Beside<'_> {

@@ -573,7 +573,7 @@ findings! {
     ReconcileErrors Operator Info None {
         meaning: "Several reconciles of a controller have failed, although others succeed.",
         title: "failing some of its reconciles",
-        near_miss: "A controller of which no reconcile succeeds: then the finding is ReconcileFailing, too.",
+        near_miss: "Conflicts, which the operator repeats at once. If no reconcile of the controller succeeds, the finding is ReconcileFailing, too.",
         evidence: ["instance", "errors", "conflicts", "window"],
         settings: ["reconcile_errors", "reconcile_failing_after"],
         explained_by: [Subject(ReconcileFailing), Subject(ReconcilePanicking), Subject(ConflictStorm), Operator(OperatorDown), Machinery(WebhookUnavailable), Machinery(ConversionFailing), Machinery(AdmissionPolicyFailing), Outage(ApiErrors), Operator(ApiForbidden)],

@@ -11,7 +11,8 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use crate::sources::api_server::{
-    ApiKind, ApiResources, Cluster, Contender, Kind, OperatorName, Owner, Reach, Scout, Sign,
+    ApiKind, ApiResources, CLUSTER_SERVICE_VERSIONS, Cluster, Contender, Contested, Kind,
+    OperatorName, Owner, Reach, Scout, Sign,
 };
 use crate::sources::census::{Claim, Found, FoundOperator, Strength};
 use crate::sources::decoding::HashKey;
@@ -29,6 +30,8 @@ type Place = (Kind, Option<String>);
 /// The claims to a kind in one place.
 struct Contest<'a> {
     kind: &'a ApiKind,
+    /// The kind of ClusterServiceVersions, if the API server serves it.
+    versions: Option<&'a ApiKind>,
     /// The whole cluster, or one namespace.
     reach: Reach,
     claims: Vec<Claim>,
@@ -113,9 +116,10 @@ impl Settlement {
         key: &HashKey,
         soon: Duration,
     ) -> Settled {
-        let Contest { kind, claims, unrestricted, .. } = contest;
+        let Contest { kind, versions, claims, unrestricted, .. } = contest;
         let contenders = contenders(found, claims, unrestricted, cluster);
-        let signs = self.scout.look(&contenders, key, kind, contest.namespace()).await;
+        let contested = Contested { kind, namespace: contest.namespace(), versions: *versions };
+        let signs = self.scout.look(&contenders, key, contested).await;
         let signs = signs.unwrap_or_else(|error| {
             debug!(%error, kind = %kind, "cannot look who writes this kind");
             vec![Sign::None; contenders.len()]
@@ -151,6 +155,8 @@ impl Contest<'_> {
 
 /// Who may own which kind, and where: in the whole cluster, and in each namespace that claims name.
 fn contests<'a>(found: &'a Found, served: &'a ApiResources) -> Vec<Contest<'a>> {
+    let (group, resource) = CLUSTER_SERVICE_VERSIONS;
+    let versions = served.get(group, resource);
     let mut contests = Vec::new();
     for kind in served.kinds().filter(|kind| kind.watchable && !kind.is_built_in()) {
         let claims = found.claims.get(&kind.id()).map(Vec::as_slice).unwrap_or_default();
@@ -161,13 +167,19 @@ fn contests<'a>(found: &'a Found, served: &'a ApiResources) -> Vec<Contest<'a>> 
         let unrestricted = if wide.is_empty() { found.unrestricted.as_slice() } else { &[] };
         if !wide.is_empty() || !unrestricted.is_empty() {
             let claims = strongest(wide);
-            contests.push(Contest { kind, reach: Reach::Everywhere, claims, unrestricted });
+            contests.push(Contest {
+                kind,
+                versions,
+                reach: Reach::Everywhere,
+                claims,
+                unrestricted,
+            });
         }
         for namespace in namespaces(&narrow) {
             let reach = Reach::In([namespace].into());
             let claims = narrow.iter().filter(|claim| claim.reach.covers(&reach)).cloned();
             let claims = strongest(claims.collect());
-            contests.push(Contest { kind, claims, reach, unrestricted: &[] });
+            contests.push(Contest { kind, versions, claims, reach, unrestricted: &[] });
         }
     }
 
@@ -224,7 +236,7 @@ fn contenders(
 }
 
 /// Decides a contest. `signs` has those of all claims and then those of all who may write everything, who
-/// take part only with a sign of their own.
+/// take part only with a sign of their own, or if a ClusterServiceVersion declares the kind to be theirs.
 fn decide(
     claims: &[Claim],
     unrestricted: &[FoundOperator],
@@ -238,7 +250,7 @@ fn decide(
         ((is_wide, *sign), rest, claim.operator.to_string())
     });
     let strongest = claims.iter().map(|claim| claim.strength).max();
-    let others = unrestricted.iter().zip(of_others).filter(|(_, sign)| **sign == Sign::Own);
+    let others = unrestricted.iter().zip(of_others).filter(|(_, sign)| **sign >= Sign::Declared);
     let others = others.map(|(it, sign)| {
         let strength = strongest.unwrap_or(Strength::Finalizers);
         ((true, *sign), (false, strength), it.name.to_string())
@@ -292,6 +304,8 @@ mod tests {
             ([Sign::None, Sign::Own, Sign::None], "ops/b", true),
             ([Sign::Similar(4), Sign::None, Sign::Similar(9)], "ops/c", true),
             ([Sign::Similar(9), Sign::None, Sign::Own], "ops/c", true),
+            ([Sign::Similar(9), Sign::Declared, Sign::None], "ops/b", true),
+            ([Sign::Declared, Sign::Own, Sign::None], "ops/b", true),
             ([Sign::Own, Sign::Own, Sign::None], "ops/a", false),
             ([Sign::None, Sign::None, Sign::None], "ops/a", false),
         ] {
@@ -322,6 +336,8 @@ mod tests {
         assert_eq!((kept.owner.as_deref(), kept.is_certain), (Some("ops/admin"), true));
         assert!(kept.due <= Instant::now() + LOOK_SOON, "it looks again soon");
         assert_eq!(by(&[Sign::None]).or_earlier(None).owner, None);
+        assert_eq!(by(&[Sign::Similar(9)]).owner, None);
+        assert_eq!(by(&[Sign::Declared]).owner.as_deref(), Some("ops/admin"));
     }
 
     fn admin() -> FoundOperator {

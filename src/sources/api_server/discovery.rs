@@ -15,6 +15,7 @@ use loopwatch_model::observation::{
 use tokio::time::Instant;
 
 mod child_kinds;
+mod declared;
 mod elsewhere;
 mod grants;
 mod observed;
@@ -29,6 +30,7 @@ mod serving;
 mod withdrawn;
 
 use self::child_kinds::SampledKinds;
+pub(crate) use self::declared::CLUSTER_SERVICE_VERSIONS;
 use self::elsewhere::Elsewhere;
 pub(crate) use self::grants::{Account, Granted, Grants, Subject};
 use self::observed::Owned;
@@ -39,7 +41,7 @@ pub(crate) use self::options::{
 pub(crate) use self::permissions::{Rules, fuzzing, is_allowed};
 pub(crate) use self::reviews::NOWHERE;
 use self::reviews::{Question, Reviews};
-pub(crate) use self::scout::{Contender, Scout, Sign};
+pub(crate) use self::scout::{Contender, Contested, Scout, Sign};
 use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
 use self::serving::Serving;
 use self::withdrawn::Withdrawn;

@@ -62,6 +62,8 @@ pub(crate) enum NotJudged {
     SharesAccount,
     /// A workload of another kind has the same name.
     SharesName,
+    /// It is a CronJob: its Pods run only at times, so the loops of an operator cannot be theirs.
+    RunsAtTimes,
     /// There is no room for its model.
     TooMany,
 }
@@ -90,6 +92,7 @@ pub(crate) struct Wanted {
 struct Candidate {
     operator: FoundOperator,
     has_sidecar: bool,
+    is_cron_job: bool,
 }
 
 impl NotJudged {
@@ -103,6 +106,9 @@ impl NotJudged {
             Self::Overruled => "other operators own the kinds whose status its account may write",
             Self::SharesAccount => "another workload of the same account counts as the operator",
             Self::SharesName => "a workload of another kind has the same name",
+            Self::RunsAtTimes => {
+                "it is a CronJob: loopwatch judges only operators that run all the time"
+            }
             Self::TooMany => {
                 "loopwatch has no room for more operators; run another loopwatch beside this one"
             }
@@ -173,6 +179,7 @@ impl Census {
                     watched_namespaces: workload.watched_namespaces.clone(),
                 },
                 has_sidecar: workload.has_sidecar,
+                is_cron_job: workload.is_cron_job,
             };
             match names.insert(name.clone()) {
                 true => by_account.entry(account).or_default().push(candidate),
@@ -196,7 +203,7 @@ impl Census {
     fn find_of_account(
         &self,
         account: &Account,
-        mut candidates: Vec<Candidate>,
+        candidates: Vec<Candidate>,
         grants: &Grants,
         kinds: &[&ApiKind],
         wanted: &Wanted,
@@ -213,6 +220,14 @@ impl Census {
         let may_write_all = claims.is_empty() && writes_all(&everywhere);
         if claims.is_empty() && !may_write_all {
             return;
+        }
+
+        let (cron_jobs, mut candidates): (Vec<_>, Vec<_>) =
+            candidates.into_iter().partition(|it| it.is_cron_job);
+        if !claims.is_empty() {
+            cron_jobs
+                .into_iter()
+                .for_each(|it| found.skip(it.operator.name, NotJudged::RunsAtTimes));
         }
 
         candidates

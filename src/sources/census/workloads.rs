@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 
 use super::table::{Metadata, Read, Record, TEXT};
 use crate::net::Failure;
@@ -10,8 +11,8 @@ use crate::sources::api_server::PodTemplate;
 use crate::sources::decoding::or_default;
 use crate::sources::operator::PodSpec;
 
-/// A Deployment, StatefulSet or DaemonSet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A Deployment, StatefulSet, DaemonSet or CronJob.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Workload {
     /// The service account of its Pods, in its namespace.
     pub(super) account: String,
@@ -19,6 +20,8 @@ pub(super) struct Workload {
     pub(super) watched_namespaces: Vec<String>,
     /// Whether its template has a loopwatch container.
     pub(super) has_sidecar: bool,
+    /// Whether it is a CronJob, whose Pods run only at times.
+    pub(super) is_cron_job: bool,
 }
 
 /// A Pod with a loopwatch container.
@@ -31,32 +34,35 @@ pub(super) struct ScrapedPod {
     pub(super) hash: String,
 }
 
+/// A workload, for one view of its Pod template.
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct WorkloadDocument {
+#[serde(default, bound = "T: Default + Deserialize<'de>")]
+struct WorkloadDocument<T> {
     metadata: Metadata,
-    spec: WorkloadSpec,
+    spec: WorkloadSpec<T>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct WorkloadSpec {
-    template: PodTemplate,
-}
-
-/// The same document, for its containers.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct ContainersDocument {
-    spec: ContainersSpec,
+#[serde(default, rename_all = "camelCase", bound = "T: Default + Deserialize<'de>")]
+struct WorkloadSpec<T> {
+    template: T,
+    /// The Jobs of a CronJob.
+    job_template: Option<JobTemplate<T>>,
 }
 
 #[derive(Default, Deserialize)]
-#[serde(default)]
-struct ContainersSpec {
-    template: ContainersTemplate,
+#[serde(default, bound = "T: Default + Deserialize<'de>")]
+struct JobTemplate<T> {
+    spec: JobSpec<T>,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(default, bound = "T: Default + Deserialize<'de>")]
+struct JobSpec<T> {
+    template: T,
+}
+
+/// The containers of a Pod template.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct ContainersTemplate {
@@ -101,15 +107,13 @@ impl ScrapedPod {
 
 impl Record for Workload {
     fn read(object: &[u8]) -> Result<Read<Self>, Failure> {
-        let WorkloadDocument { metadata, spec } =
-            serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
-        let ContainersDocument { spec: containers } =
-            serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
-        let template = spec.template;
+        let (metadata, template, is_cron_job) = template_of::<PodTemplate>(object)?;
+        let (_, containers, _) = template_of::<ContainersTemplate>(object)?;
         let record = Self {
             account: template.account().to_owned(),
             watched_namespaces: template.watched_namespaces(),
-            has_sidecar: containers.template.spec.has_loopwatch(),
+            has_sidecar: containers.spec.has_loopwatch(),
+            is_cron_job,
         };
 
         Ok(metadata.read(Some(record)))
@@ -119,6 +123,18 @@ impl Record for Workload {
         let watched = self.watched_namespaces.iter().map(|name| name.len() + TEXT);
         self.account.len() + watched.sum::<usize>()
     }
+}
+
+/// Reads the Pod template of a workload, and whether this is a CronJob.
+fn template_of<T: Default + DeserializeOwned>(
+    object: &[u8],
+) -> Result<(Metadata, T, bool), Failure> {
+    let WorkloadDocument { metadata, spec } =
+        serde_json::from_slice(object).map_err(|error| Failure::undecodable(&error))?;
+    let is_cron_job = spec.job_template.is_some();
+    let template = spec.job_template.map_or(spec.template, |jobs| jobs.spec.template);
+
+    Ok((metadata, template, is_cron_job))
 }
 
 impl Record for ScrapedPod {
@@ -169,6 +185,14 @@ mod tests {
             let with = read(with);
             assert_eq!((with.account.as_str(), with.has_sidecar), ("op", true));
         }
+    }
+
+    #[test]
+    fn a_cron_job_has_the_account_of_its_jobs() {
+        let json = r#"{"metadata":{"namespace":"ops","name":"sweep","resourceVersion":"7"},"spec":{"schedule":"* * * * *",
+            "jobTemplate":{"spec":{"template":{"spec":{"serviceAccountName":"sweeper","containers":[]}}}}}}"#;
+        let record = Workload::read(json.as_bytes()).expect("a workload").record.expect("a record");
+        assert_eq!((record.account.as_str(), record.is_cron_job), ("sweeper", true));
     }
 
     #[test]

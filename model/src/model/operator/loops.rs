@@ -220,22 +220,31 @@ fn reconcile_failing(world: &World, scraped: &Scraped<'_>) -> Option<Detection> 
             }
         });
 
-    // A conflict is not a failure, because the operator tries again.
-    Some(detection.suspected_if(conflicts.saturating_mul(10) >= failing.errors.saturating_mul(9)))
+    Some(detection.suspected_if(may_be_conflicts(failing.errors, conflicts)))
 }
 
 /// Reports errors between successes. The controller works, but people may want to know.
 fn reconcile_errors(world: &World, scraped: &Scraped<'_>) -> Option<Detection> {
     let errors = scraped.own.errors.sum();
     let first = scraped.own.errors.first()?;
-    (errors >= u64::from(world.settings.reconcile_errors)).then(|| {
-        of_loop(world, scraped, FindingCode::ReconcileErrors, first, |evidence| {
-            evidence
-                .with("errors", Value::count(errors))
-                .with("conflicts", Value::count(scraped.history.conflicts.since(first)))
-                .with("window", Value::Span(world.settings.reconcile_failing_after))
-        })
-    })
+    let conflicts = scraped.history.conflicts.since(first);
+    if errors < u64::from(world.settings.reconcile_errors) || may_be_conflicts(errors, conflicts) {
+        return None;
+    }
+
+    Some(of_loop(world, scraped, FindingCode::ReconcileErrors, first, |evidence| {
+        evidence
+            .with("errors", Value::count(errors))
+            .with("conflicts", Value::count(conflicts))
+            .with("window", Value::Span(world.settings.reconcile_failing_after))
+    }))
+}
+
+/// Returns whether conflicts may account for nearly all errors of a controller. The conflicts of all
+/// controllers are counted together. A conflict is no failure, because the operator tries again; a
+/// [`conflict_storm`] is a finding of its own.
+fn may_be_conflicts(errors: u64, conflicts: u64) -> bool {
+    conflicts.saturating_mul(10) >= errors.saturating_mul(9)
 }
 
 /// Detects a reconcile that runs for much longer than usual. If the operator does not report how

@@ -124,6 +124,19 @@ fn conflicts_beside_successes_and_other_errors_are_no_storm() {
 }
 
 #[test]
+fn conflicts_beside_successes_are_no_errors() {
+    let errors = |turn| {
+        let mut operator = Operator::new(unlearned());
+        operator.run(60, turn);
+        operator.lab.has("ReconcileErrors")
+    };
+
+    assert!(!errors(Turn { succeeded: 40, failed: 8, conflicts: 8, other: 40 }));
+    assert!(!errors(Turn { succeeded: 40, failed: 8, conflicts: 80, other: 40 }), "of others, too");
+    assert!(errors(Turn { succeeded: 40, failed: 8, conflicts: 4, other: 40 }), "half of them");
+}
+
+#[test]
 fn a_new_leader_with_old_copies_is_no_storm() {
     let mut operator = Operator { lab: Lab::new(), total: Turn::default(), started: None };
     operator.scrape();

@@ -1,22 +1,41 @@
 //! Looks which of several operators writes the status of a kind, by the signs that each leaves.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::ApiKind;
+use super::declared;
 use super::sample::Sample;
 use super::serving::{OBJECTS, Signs};
 use crate::net::Failure;
+use crate::sources::api_server::api_resources::Kind;
 use crate::sources::api_server::connection::Cluster;
 use crate::sources::decoding::HashKey;
 
 /// What is known of the operators that may own a kind.
 #[derive(Debug, Default)]
 pub(crate) struct Scout {
-    /// The signs of each operator, and when they were read.
-    signs: BTreeMap<String, (Instant, Signs)>,
+    /// What is known of each operator, and when it was read.
+    known: BTreeMap<String, (Instant, Known)>,
+}
+
+#[derive(Debug)]
+struct Known {
+    signs: Signs,
+    /// The kinds that a ClusterServiceVersion declares to be the operator's.
+    declared: BTreeSet<Kind>,
+}
+
+/// A kind whose owner is looked for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Contested<'a> {
+    pub(crate) kind: &'a ApiKind,
+    /// A namespace, or `None` for the whole cluster.
+    pub(crate) namespace: Option<&'a str>,
+    /// The kind of ClusterServiceVersions, if the API server serves it.
+    pub(crate) versions: Option<&'a ApiKind>,
 }
 
 /// An operator that may own a kind.
@@ -32,61 +51,73 @@ pub(crate) struct Contender {
     pub(crate) siblings: Vec<String>,
 }
 
-/// How clearly the objects of a kind show an operator.
+/// How clearly an operator shows as the owner of a kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Sign {
     None,
     /// A writer has a name that begins like the operator's, with as many characters.
     Similar(usize),
+    /// A ClusterServiceVersion declares the kind to be the operator's.
+    Declared,
     /// A writer or a finalizer is the operator's.
     Own,
 }
 
-/// How long the signs of an operator count as current.
+/// How long it counts as current.
 const CURRENT_FOR: Duration = Duration::from_secs(60);
 
 impl Scout {
-    /// Looks for signs of each contender in some objects of a kind, in a namespace or anywhere. A kind that cannot be read shows none.
+    /// Looks for signs of each contender, also in some objects of the kind. A kind that cannot be read
+    /// shows none.
     pub(crate) async fn look(
         &mut self,
         contenders: &[Contender],
         key: &HashKey,
-        kind: &ApiKind,
-        namespace: Option<&str>,
+        contested: Contested<'_>,
     ) -> Result<Vec<Sign>, Failure> {
         let Some(first) = contenders.first() else { return Ok(Vec::new()) };
+        let Contested { kind, namespace, versions } = contested;
         let path = kind.collection(namespace);
         let sample = Sample::request(&first.cluster, key, &path, OBJECTS, "").await;
         let objects = sample.map(|sample| sample.objects).unwrap_or_default();
 
         let mut all = Vec::new();
         for contender in contenders {
-            let signs = self.signs_of(contender).await?;
+            let Known { signs, declared } = self.know(contender, versions).await?;
             let similar = objects.iter().map(|object| signs.similar_to(object)).max().unwrap_or(0);
             let is_own = signs.name(&kind.group) || objects.iter().any(|it| signs.are_in(it));
-            all.push(match (is_own, similar) {
-                (true, _) => Sign::Own,
-                (false, 0) => Sign::None,
-                (false, length) => Sign::Similar(length),
+            all.push(match (is_own, declared.contains(&kind.id()), similar) {
+                (true, ..) => Sign::Own,
+                (false, true, _) => Sign::Declared,
+                (false, false, 0) => Sign::None,
+                (false, false, length) => Sign::Similar(length),
             });
         }
 
         Ok(all)
     }
 
-    async fn signs_of(&mut self, contender: &Contender) -> Result<&Signs, Failure> {
+    async fn know(
+        &mut self,
+        contender: &Contender,
+        versions: Option<&ApiKind>,
+    ) -> Result<&Known, Failure> {
         let Contender { operator, cluster, names, siblings } = contender;
-        let is_current = |(at, _): &(Instant, Signs)| at.elapsed() < CURRENT_FOR;
-        if !self.signs.get(operator).is_some_and(is_current) {
+        let is_current = |(at, _): &(Instant, Known)| at.elapsed() < CURRENT_FOR;
+        if !self.known.get(operator).is_some_and(is_current) {
             let signs = Signs::of(cluster, names.iter().cloned(), siblings).await?;
-            self.signs.insert(operator.clone(), (Instant::now(), signs));
+            let declared = match versions {
+                Some(versions) => declared::read(cluster, versions).await?,
+                None => BTreeSet::new(),
+            };
+            self.known.insert(operator.clone(), (Instant::now(), Known { signs, declared }));
         }
 
-        Ok(&self.signs[operator].1)
+        Ok(&self.known[operator].1)
     }
 
     /// Forgets all operators except these.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
-        self.signs.retain(|operator, _| is_there(operator));
+        self.known.retain(|operator, _| is_there(operator));
     }
 }

@@ -19,7 +19,7 @@ use tokio::sync::Mutex as AsyncMutex;
 use tokio::time::{Instant, timeout};
 
 use super::stream::{BATCH_TIME, StreamItem, WatchStream};
-use super::subscription::{Channel, Line};
+use super::subscription::{Channel, Line, is_bookmark};
 use super::target::WatchTarget;
 use crate::lock::lock;
 
@@ -164,9 +164,4 @@ async fn relay(mut stream: WatchStream, channel: Weak<Channel>, slot: Slot) {
         }
         channel.pass_on(line);
     }
-}
-
-/// Whether a line is a bookmark.
-fn is_bookmark(line: &[u8]) -> bool {
-    line.starts_with(br#"{"type":"BOOKMARK""#)
 }

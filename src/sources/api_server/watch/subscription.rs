@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use serde::Deserialize;
-use tokio::sync::broadcast;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::lock::lock;
@@ -16,16 +16,26 @@ pub(super) struct Channel {
     pub(super) opened: Instant,
     /// The requested duration.
     pub(super) lasts: Duration,
-    lines: broadcast::Sender<Line>,
-    recent: Mutex<Recent>,
+    state: Mutex<State>,
 }
 
-/// The latest lines.
+struct State {
+    recent: Recent,
+    /// A queue for each. One that takes room for all of its lines from the start would cost more than the
+    /// rest of a quiet stream.
+    followers: Vec<mpsc::Sender<Line>>,
+}
+
+/// The latest lines, without bookmarks.
 struct Recent {
-    lines: VecDeque<Bytes>,
+    /// Each with its version, if that is known. The lines are copies: a part of a read buffer would keep
+    /// the whole buffer.
+    lines: VecDeque<(Option<u64>, Bytes)>,
     bytes: usize,
     /// The version after which no line is missing.
     after: u64,
+    /// The version of the last line or bookmark, if it is known.
+    position: u64,
     /// Whether the stream has ended, although some followers have yet to notice.
     has_ended: bool,
 }
@@ -45,7 +55,7 @@ pub(super) struct Subscription {
     _channel: Arc<Channel>,
     /// The recent lines that the follower does not know yet.
     backlog: VecDeque<Bytes>,
-    lines: broadcast::Receiver<Line>,
+    lines: mpsc::Receiver<Line>,
     /// The version that the follower knows, until a later line has come.
     known: Option<u64>,
 }
@@ -59,68 +69,83 @@ const RECENT: (usize, usize) = (64, 256 << 10);
 impl Channel {
     /// A stream that has reached the version `after`.
     pub(super) fn new(opened: Instant, lasts: Duration, after: u64) -> Arc<Self> {
-        let recent = Recent { lines: VecDeque::new(), bytes: 0, after, has_ended: false };
-        let (lines, recent) = (broadcast::Sender::new(BEHIND), Mutex::new(recent));
-        Arc::new(Self { opened, lasts, lines, recent })
+        let recent =
+            Recent { lines: VecDeque::new(), bytes: 0, after, position: after, has_ended: false };
+        let state = Mutex::new(State { recent, followers: Vec::new() });
+        Arc::new(Self { opened, lasts, state })
     }
 
     /// The first follower, which knows this version.
     pub(super) fn first(self: &Arc<Self>, known: u64) -> Subscription {
-        let after = lock(&self.recent).after;
-        self.subscribe(VecDeque::new(), Some(known).filter(|_| after < known))
+        let mut state = lock(&self.state);
+        let known = Some(known).filter(|known| state.recent.after < *known);
+        self.subscribe(&mut state, VecDeque::new(), known)
     }
 
     pub(super) fn has_ended(&self) -> bool {
-        lock(&self.recent).has_ended
+        lock(&self.state).recent.has_ended
     }
 
     /// The version up to which the followers know everything.
     pub(super) fn position(&self) -> u64 {
-        let recent = lock(&self.recent);
-        let versions = recent.lines.iter().rev().filter_map(|line| version_of(line));
-        let after = Some(recent.after).filter(|after| *after < u64::MAX).unwrap_or_default();
-        versions.take(1).fold(after, u64::max)
+        lock(&self.state).recent.position
     }
 
     pub(super) fn pass_on(&self, line: Line) {
-        let mut recent = lock(&self.recent);
+        let mut state = lock(&self.state);
+        let State { recent, followers } = &mut *state;
         match &line {
-            Line::Text(line) => recent.push(line.clone()),
+            Line::Text(line) => recent.note(line),
             // Nobody knows its version, so nobody can tell whether the stream still has all lines.
             Line::Oversized => recent.after = u64::MAX,
             Line::End => recent.has_ended = true,
         }
 
-        // Under the lock, so that who joins gets each line once. Nobody may follow any more.
-        let _ = self.lines.send(line);
+        // Under the lock, so that who joins gets each line once. For one that is too far behind, the stream
+        // ends here.
+        followers.retain(|follower| follower.try_send(line.clone()).is_ok());
     }
 
     /// Joins from a version; `None` if lines after it may be missing.
     pub(super) fn join(self: &Arc<Self>, version: &str) -> Option<Subscription> {
         let version: u64 = version.parse().ok()?;
-        let recent = lock(&self.recent);
+        let mut state = lock(&self.state);
+        let recent = &state.recent;
         if version < recent.after || recent.has_ended {
             return None;
         }
 
-        let is_new = |line: &&Bytes| version_of(line).is_none_or(|of_line| of_line > version);
-        let backlog = recent.lines.iter().filter(is_new).cloned().collect();
-        Some(self.subscribe(backlog, Some(version)))
+        let is_new = |(of_line, _): &&(Option<u64>, Bytes)| of_line.is_none_or(|it| it > version);
+        let backlog = recent.lines.iter().filter(is_new).map(|(_, line)| line.clone()).collect();
+        Some(self.subscribe(&mut state, backlog, Some(version)))
     }
 
-    fn subscribe(self: &Arc<Self>, backlog: VecDeque<Bytes>, known: Option<u64>) -> Subscription {
-        Subscription { _channel: Arc::clone(self), backlog, lines: self.lines.subscribe(), known }
+    fn subscribe(
+        self: &Arc<Self>,
+        state: &mut State,
+        backlog: VecDeque<Bytes>,
+        known: Option<u64>,
+    ) -> Subscription {
+        let (follower, lines) = mpsc::channel(BEHIND);
+        state.followers.push(follower);
+        Subscription { _channel: Arc::clone(self), backlog, lines, known }
     }
 }
 
 impl Recent {
-    fn push(&mut self, line: Bytes) {
+    fn note(&mut self, line: &[u8]) {
+        let version = version_of(line);
+        self.position = version.unwrap_or(self.position);
+        if is_bookmark(line) {
+            return;
+        }
+
         self.bytes += line.len();
-        self.lines.push_back(line);
+        self.lines.push_back((version, Bytes::copy_from_slice(line)));
         while self.lines.len() > RECENT.0 || self.bytes > RECENT.1 {
-            let Some(oldest) = self.lines.pop_front() else { return };
+            let Some((version, oldest)) = self.lines.pop_front() else { return };
             self.bytes -= oldest.len();
-            self.after = version_of(&oldest).unwrap_or(self.after).max(self.after);
+            self.after = version.unwrap_or(self.after).max(self.after);
         }
     }
 }
@@ -134,9 +159,9 @@ impl Subscription {
 
         loop {
             let line = match self.lines.recv().await {
-                Ok(line) => line,
-                // The follower continues from its version, with a stream of its own.
-                Err(_) => return Line::End,
+                Some(line) => line,
+                // It was too far behind. It continues from its version, with a stream of its own.
+                None => return Line::End,
             };
             match (&line, self.known) {
                 (Line::Text(text), Some(known)) => match version_of(text) {
@@ -150,6 +175,11 @@ impl Subscription {
             }
         }
     }
+}
+
+/// Whether a line is a bookmark.
+pub(super) fn is_bookmark(line: &[u8]) -> bool {
+    line.starts_with(br#"{"type":"BOOKMARK""#)
 }
 
 /// The version in a line; `None` for an error.

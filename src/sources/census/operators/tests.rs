@@ -46,8 +46,17 @@ impl Cluster {
             account: account.to_owned(),
             watched_namespaces: watched.iter().map(|name| (*name).to_owned()).collect(),
             has_sidecar,
+            is_cron_job: false,
         };
         self.census.deployments.put((namespace.to_owned(), name.to_owned()), workload);
+        self
+    }
+
+    /// Adds a CronJob.
+    fn schedule(self, name: &str, account: &str) -> Self {
+        let workload =
+            Workload { account: account.to_owned(), is_cron_job: true, ..Workload::default() };
+        self.census.cron_jobs.put((NAMESPACE.to_owned(), name.to_owned()), workload);
         self
     }
 
@@ -81,9 +90,10 @@ impl Cluster {
 
     fn find(&self) -> Found {
         let mut accounts = BTreeSet::new();
-        self.census.deployments.each(|(namespace, _), workload| {
+        let mut see = |(namespace, _): &Name, workload: &Workload| {
             accounts.insert((namespace.clone(), workload.account.clone()));
-        });
+        };
+        self.census.workloads().into_iter().for_each(|table| table.each(&mut see));
         let mut grants = Grants::of_accounts(accounts);
         for (subject, namespace, granted) in &self.grants {
             grants.add(subject, namespace, granted);
@@ -187,6 +197,24 @@ fn nobody_makes_an_operator_of_somebody_elses_workload() {
 }
 
 #[test]
+fn a_cron_job_is_no_operator_and_takes_no_kind() {
+    let found = Cluster::new()
+        .with("op", &[(GROUP, "widgets/status")])
+        .schedule("backup", "op")
+        .schedule("sweep", "sweeper")
+        .schedule("report", "reporter")
+        .grant("sweeper", "", GROUP, "gadgets/status")
+        .find();
+
+    assert_eq!(names(&found), ["op"]);
+    assert_eq!(claimants(&found, "gadgets"), Vec::<&str>::new());
+    assert_eq!(
+        skipped(&found),
+        [("backup", NotJudged::RunsAtTimes), ("sweep", NotJudged::RunsAtTimes)]
+    );
+}
+
+#[test]
 fn roles_for_people_make_no_operators() {
     let runner = Subject::Account((NAMESPACE.to_owned(), "runner".to_owned()));
     let found = Cluster::new()
@@ -258,8 +286,12 @@ fn one_workload_speaks_for_an_account() {
 #[test]
 fn two_workloads_of_one_name_are_one_operator() {
     let cluster = Cluster::new().with("op", &[(GROUP, "widgets/status")]);
-    let workload =
-        Workload { account: "op".to_owned(), watched_namespaces: Vec::new(), has_sidecar: false };
+    let workload = Workload {
+        account: "op".to_owned(),
+        watched_namespaces: Vec::new(),
+        has_sidecar: false,
+        is_cron_job: false,
+    };
     cluster.census.stateful_sets.put((NAMESPACE.to_owned(), "op".to_owned()), workload);
 
     let found = cluster.find();
