@@ -104,6 +104,10 @@ impl FailedCall {
     /// reports none, because half a name is another one.
     #[must_use]
     pub fn read(text: &str) -> Option<Self> {
+        if !names_a_gatekeeper(text) {
+            return None;
+        }
+
         let admission = || Self::admission(text);
         admission().or_else(|| Self::conversion(text)).or_else(|| Self::policy(text))
     }
@@ -168,6 +172,13 @@ impl FailedCall {
         let (service, cause) = (service(rest).unwrap_or_default(), CallFailure::read(rest));
         Self { consulted, service, cause }
     }
+}
+
+/// Whether a text may contain the words before a name. Almost no text does, and preparing a search for each
+/// of these words would cost more than this pass.
+fn names_a_gatekeeper(text: &str) -> bool {
+    let mut parts = text.as_bytes().windows(6);
+    parts.any(|part| matches!(part, b"ebhook" | b"policy" | b"Policy"))
 }
 
 impl CallFailure {
