@@ -11,6 +11,7 @@ mod member; // one operator
 mod places; // which operators have a place
 mod remembered; // those of an earlier process
 mod settlement; // who owns which kind
+mod thresholds; // the share of one operator, and what may page
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
@@ -31,8 +32,8 @@ use self::places::{Judged, choose};
 use self::remembered::Remembered;
 pub(super) use self::remembered::RememberedOperators;
 use self::settlement::{OwnedKinds, Settlement};
+use super::DRAIN;
 use super::rebuild::{Channels, Connection, Sources, connected};
-use super::{DRAIN, memory};
 use crate::config::Flags;
 use crate::export::server::{Exporter, Fleet};
 use crate::export::view::SkippedOperator;
@@ -44,6 +45,7 @@ use crate::sources::api_server::{
 };
 use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped, Wanted};
 use crate::sources::feed::{Closed, Feed};
+use crate::sources::operator::ScrapeTurns;
 use crate::sources::supervisor::panic_message;
 
 /// Follows the operators of a cluster.
@@ -84,7 +86,15 @@ struct Running {
     left_out: (u64, usize),
     /// Whether the last look has failed.
     has_failed: bool,
+    turns: Turns,
     stop: CancellationToken,
+}
+
+/// The turns of scrapes. Operators that own kinds only in single namespaces may be tenants', and their slow
+/// Pods must not hold up the scrapes of the others.
+struct Turns {
+    wide: ScrapeTurns,
+    narrow: ScrapeTurns,
 }
 
 /// How long changes gather before the next look at the census: an installation makes dozens.
@@ -137,6 +147,7 @@ impl Follower {
             gone: BTreeMap::new(),
             left_out: (0, 0),
             has_failed: false,
+            turns: Turns { wide: ScrapeTurns::of(12), narrow: ScrapeTurns::of(4) },
             stop: stop.child_token(),
             cluster: cluster.clone(),
         };
@@ -211,7 +222,8 @@ impl Running {
         let mut owned = self.settlement.settle(&found, &served, &self.cluster, &key).await;
 
         let kept = self.keep_those_that_are_gone(&found, &mut owned, &served);
-        let (judged, without_place) = choose(&mut found, kept, &owned, &self.known());
+        let most = thresholds::places(&self.follower.settings.borrow());
+        let (judged, without_place) = choose(&mut found, kept, &owned, &self.known(), most);
         self.owners.set(owned.clone());
         if *self.grants != grants {
             self.census.shared().forget_own().await;
@@ -219,12 +231,13 @@ impl Running {
         }
 
         self.stop_others(&judged, &found).await;
-        self.start_new(&judged).await;
+        self.start_new(&judged);
+        self.note_reach(&judged).await;
         self.send_grants(&judged);
         self.publish(&found, &owned, &served);
         self.judged = judged;
         self.remember().await;
-        self.report_left_out(without_place, feed).await;
+        self.report_left_out(without_place + found.crowd, feed).await;
         Ok(())
     }
 
@@ -316,23 +329,27 @@ impl Running {
         }
 
         self.follower.stop_together(stopping).await;
-        self.share_limits().await;
     }
 
-    async fn start_new(&mut self, judged: &[Judged]) {
+    fn start_new(&mut self, judged: &[Judged]) {
         let new = judged.iter().filter(|it| !self.members.contains_key(&it.operator.name));
-        let new: Vec<&Judged> = new.collect();
-        if new.is_empty() {
-            return;
-        }
-
-        for Judged { operator, is_gone, .. } in new {
+        for judged in new.collect::<Vec<_>>() {
+            let (Judged { operator, is_gone, .. }, is_wide) = (judged, judged.is_wide());
             info!(operator = %operator.name, account = operator.account.1, is_gone, "watching this operator");
             let grants = match is_gone {
                 true => self.follower.remembered.grants(operator),
                 false => None,
             };
-            self.start(operator, grants.unwrap_or_else(|| Arc::clone(&self.grants)));
+            self.start(operator, is_wide, grants.unwrap_or_else(|| Arc::clone(&self.grants)));
+        }
+    }
+
+    /// Notes how far the claims of the operators reach, and shares the limits among them.
+    async fn note_reach(&mut self, judged: &[Judged]) {
+        for it in judged {
+            if let Some(member) = self.members.get_mut(&it.operator.name) {
+                member.is_wide = it.is_wide();
+            }
         }
 
         self.share_limits().await;
@@ -348,7 +365,7 @@ impl Running {
         }
     }
 
-    fn start(&mut self, operator: &FoundOperator, grants: Arc<Grants>) {
+    fn start(&mut self, operator: &FoundOperator, is_wide: bool, grants: Arc<Grants>) {
         let grants = watch::Sender::new(grants);
         let observed = Observed {
             operator: operator.name.to_string(),
@@ -363,9 +380,10 @@ impl Running {
         // The account of loopwatch has no permission to read them, and should not.
         options.discovery.secrets = SecretAccess::Off;
         options.scrape.standalone = true;
+        options.scrape.turns = if is_wide { &self.turns.wide } else { &self.turns.narrow }.clone();
 
         let cluster = self.cluster.observing(&operator.name, operator.watched_namespaces.clone());
-        let settings = self.shared_settings(self.members.len() + 1);
+        let settings = self.settings_of_one(self.members.len() + 1, is_wide);
         let (member, task) = Member::start(
             &self.follower,
             operator,
@@ -403,15 +421,15 @@ impl Running {
         }
     }
 
-    /// The thresholds, with this operator's share of the limit on objects.
-    fn shared_settings(&self, operators: usize) -> Settings {
-        memory::shared(self.follower.settings.borrow().clone(), operators)
+    /// The thresholds of one of so many operators.
+    fn settings_of_one(&self, operators: usize, is_wide: bool) -> Settings {
+        thresholds::of_one(self.follower.settings.borrow().clone(), operators, is_wide)
     }
 
     /// Tells all models the thresholds in effect.
     async fn share_limits(&mut self) {
-        let settings = self.shared_settings(self.members.len());
         for member in self.members.values() {
+            let settings = self.settings_of_one(self.members.len(), member.is_wide);
             member.change_settings(&settings).await;
         }
     }

@@ -29,6 +29,26 @@ const SAVE_EVERY: Duration = Duration::from_secs(60);
 /// Time limit for the last checkpoint.
 const LAST_WITHIN: Duration = Duration::from_secs(5);
 
+/// Creates a folder in the state directory, and returns its path. Neither it nor a folder on the way may be
+/// a link: it could lead to the files of somebody else.
+pub(super) fn folder(root: &Path, below: &str) -> std::io::Result<PathBuf> {
+    std::fs::create_dir_all(root)?;
+    let mut folder = root.to_owned();
+    for name in below.split('/') {
+        folder.push(name);
+        match std::fs::create_dir(&folder) {
+            Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+        if !std::fs::symlink_metadata(&folder)?.is_dir() {
+            let problem = format!("{} is not a folder", folder.display());
+            return Err(std::io::Error::new(std::io::ErrorKind::NotADirectory, problem));
+        }
+    }
+
+    Ok(folder)
+}
+
 /// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model
 /// starts empty and the file stays unchanged.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
@@ -190,6 +210,18 @@ mod tests {
     use loopwatch_model::time::{Span, Timestamp};
 
     use super::*;
+
+    #[test]
+    fn a_link_in_place_of_a_folder_is_refused() -> std::io::Result<()> {
+        let (directory, victim) = (tempfile::tempdir()?, tempfile::tempdir()?);
+        std::os::unix::fs::symlink(victim.path(), directory.path().join("ops"))?;
+
+        let refused = folder(directory.path(), "ops/widget-operator");
+        assert!(refused.is_err_and(|error| error.to_string().contains("ops is not a folder")));
+        assert!(!victim.path().join("widget-operator").exists());
+        assert!(folder(directory.path(), "team/widget-operator")?.is_dir());
+        Ok(())
+    }
 
     #[test]
     fn a_checkpoint_from_the_future_does_not_stop_the_model() -> std::io::Result<()> {

@@ -17,5 +17,5 @@ pub(crate) use self::profiles::{
 };
 pub use self::scrape::intake;
 pub(crate) use self::scrape::{
-    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, Scraper,
+    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, ScrapeTurns, Scraper,
 };

@@ -20,7 +20,7 @@ use loopwatch_testbed::kube::{Kube, ZOO, documents};
 use loopwatch_testbed::published_operators::CERT_MANAGER;
 use loopwatch_testbed::replicas::Replicas;
 use loopwatch_testbed::sidecar::{Sidecar, quick_but};
-use loopwatch_testbed::wait::pause;
+use loopwatch_testbed::wait::{eventually, pause};
 use loopwatch_testbed::{cert_manager, http, kustomize, operator, repository};
 
 /// The tests of this file.
@@ -146,13 +146,12 @@ fn installed_by_olm(kube: &Kube) {
     define_kind(kube, "cargo.example.com", "v1alpha1", "crates", "Crate");
     let (group, version) = ("operators.coreos.com", "v1alpha1");
     define_kind(kube, group, version, "clusterserviceversions", "ClusterServiceVersion");
-    kube.apply(
-        &json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
+    let installed = json!({"apiVersion": "operators.coreos.com/v1alpha1", "kind": "ClusterServiceVersion",
         "metadata": {"name": "cargo.v1.2.3", "namespace": TEAM},
         "spec": {"customresourcedefinitions": {"owned": [
                 {"name": "crates.cargo.example.com", "kind": "Crate", "version": "v1alpha1"}]},
-            "install": {"strategy": "deployment", "spec": {"deployments": [{"name": OF_OLM}]}}}}),
-    );
+            "install": {"strategy": "deployment", "spec": {"deployments": [{"name": OF_OLM}]}}}});
+    eventually(SLACK, "the new kind is served", || kube.try_apply(&installed));
 }
 
 /// Installs `deploy/cluster`, and lets it read the kinds of the zoo. Returns the kubeconfig of its account.

@@ -42,8 +42,6 @@ const DEPLOYMENT: &str = "widget-operator";
 /// The container of the operator.
 const MANAGER: &str = "manager";
 const LOOPWATCH: &str = "loopwatch";
-/// The memory limit of the operator, in bytes.
-const OPERATOR_MEMORY: u64 = 256 << 20;
 /// The port of everything but the metrics, on loopback.
 const PAGE: u16 = 9918;
 
@@ -228,12 +226,11 @@ fn resized_sidecar(zoo: &Zoo) {
     assert_eq!(beside.status(LOOPWATCH)["restartCount"], 0, "{}", beside.pod());
 }
 
-/// With `components/process`, loopwatch reads the operator's process, and its limit from its cgroup.
+/// With `components/process`, loopwatch reads the operator's process and its limits.
 fn shared_processes(zoo: &Zoo) {
     let beside = zoo.run_as(&zoo.deployment_with(&["process"]), &["--wait-for-pods=false"]);
     beside.expect_ready();
 
-    let limit = format!("type=\"container\"}} {}", OPERATOR_MEMORY as f64);
     let shown = eventually(Duration::from_secs(60), "loopwatch reads the process", || {
         let status = beside.json("/api/v1/status")?;
         let mut sources = status["sources"].as_array().into_iter().flatten();
@@ -248,10 +245,10 @@ fn shared_processes(zoo: &Zoo) {
         let has = |name: &str, end: &str| {
             series.iter().any(|line| line.starts_with(name) && line.ends_with(end))
         };
-        match has("loopwatch_operator_memory_limit_bytes", &limit) {
-            true => Ok(series),
-            false => Err(series.join("\n")),
-        }
+        let all = has("loopwatch_operator_memory_bytes{", "")
+            && has("loopwatch_operator_max_fds{", "")
+            && has("loopwatch_operator_signal_available{", r#"signal="memory_limit"} 1"#);
+        if all { Ok(series) } else { Err(series.join("\n")) }
     });
     eprintln!("node: shared processes:\n{}", shown.join("\n"));
 }

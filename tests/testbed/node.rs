@@ -30,7 +30,7 @@ const PODS: &str = "10.88.7.0/24";
 
 /// The memory that the kubelet keeps free by evicting Pods.
 const KEPT_FREE: &str = "50Mi";
-const MORE_THAN_ANY_MACHINE: &str = "1Pi";
+const MORE_THAN_IS_FREE: &str = "99%";
 
 /// The Debian packages that it needs, each with a file of it.
 const PACKAGES: [(&str, &str); 6] = [
@@ -199,7 +199,7 @@ impl Node {
     pub fn set_memory_pressure(&self, is_on: bool) {
         let mut kubelet = self.kubelet.lock().unwrap_or_else(PoisonError::into_inner);
         kubelet.kill();
-        let kept_free = if is_on { MORE_THAN_ANY_MACHINE } else { KEPT_FREE };
+        let kept_free = if is_on { MORE_THAN_IS_FREE } else { KEPT_FREE };
         configure_kubelet(&self.directory, kept_free);
         *kubelet = kubelet.program.start();
     }

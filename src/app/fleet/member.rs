@@ -1,7 +1,7 @@
 //! One of many operators: its model, its exporter and its sources.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -36,6 +36,8 @@ pub(super) struct Member {
     /// Its sources start again only with all others.
     effective: watch::Sender<Effective>,
     state_dir: Option<PathBuf>,
+    /// Whether the operator owns a kind in the whole cluster.
+    pub(super) is_wide: bool,
     stop: CancellationToken,
     /// Whether its findings and alerts end with it.
     is_dismissed: Arc<AtomicBool>,
@@ -67,7 +69,7 @@ impl Member {
     ) -> (Self, impl Future<Output = ()> + Send + use<>) {
         let name = operator.name.to_string();
         let mut flags = (*follower.flags).clone();
-        flags.state_dir = flags.state_dir.map(|dir| dir.join(&name));
+        flags.state_dir = flags.state_dir.and_then(|dir| own_folder(&dir, &name));
 
         let model = Arc::new(Mutex::new(restored(follower, operator, &settings)));
         let exporter = Arc::new(follower.exporter.for_operator(model.clone(), &name));
@@ -97,6 +99,7 @@ impl Member {
             grants,
             effective: sender,
             state_dir: flags.state_dir.clone(),
+            is_wide: false,
             stop: stop.clone(),
             is_dismissed: Arc::clone(&is_dismissed),
             ended: ended.clone(),
@@ -199,6 +202,12 @@ impl Member {
 
 fn checkpoint(model: &SharedModel) -> Option<Checkpoint> {
     catch_unwind(AssertUnwindSafe(|| lock(model).checkpoint())).ok()
+}
+
+/// The folder of an operator in the state directory. Without one, it keeps no state.
+fn own_folder(root: &Path, operator: &str) -> Option<PathBuf> {
+    let made = state::folder(root, operator);
+    made.inspect_err(|error| warn!(operator, %error, "cannot keep the state of this operator")).ok()
 }
 
 /// A model with what an earlier one of this operator knew.

@@ -20,9 +20,6 @@ pub(super) struct Judged {
     pub(super) is_gone: bool,
 }
 
-/// Limit on operators. Each has a model of about half a MiB.
-const MAX_OPERATORS: usize = 200;
-
 /// Limit on those of one namespace that own kinds only in single namespaces.
 const MAX_PER_NAMESPACE: usize = 10;
 
@@ -34,18 +31,20 @@ impl Judged {
         [&name.namespace].into_iter().chain(watched_namespaces).chain(owned).cloned().collect()
     }
 
-    fn is_wide(&self) -> bool {
+    /// Whether it owns a kind in the whole cluster.
+    pub(super) fn is_wide(&self) -> bool {
         self.owned.iter().any(|(_, owner)| owner.reach == Reach::Everywhere)
     }
 }
 
-/// Chooses among the operators that own kinds, and those that are `kept` although they are gone. Returns
-/// them, and the number of those without a place; notes why loopwatch does not judge the others.
+/// Chooses `most` among the operators that own kinds, and those that are `kept` although they are gone.
+/// Returns them, and the number of those without a place; notes why loopwatch does not judge the others.
 pub(super) fn choose(
     found: &mut Found,
     kept: Vec<Judged>,
     owned: &OwnedKinds,
     known: &BTreeSet<OperatorName>,
+    most: usize,
 ) -> (Vec<Judged>, usize) {
     let mut judged = kept;
     let mut by_operator = by_operator(owned);
@@ -69,8 +68,7 @@ pub(super) fn choose(
     let mut places = 0;
     let (with, without): (Vec<_>, Vec<_>) = judged.into_iter().partition(|it| {
         let in_namespace = by_namespace.entry(it.operator.name.namespace.clone()).or_default();
-        let has_place =
-            places < MAX_OPERATORS && (it.is_wide() || *in_namespace < MAX_PER_NAMESPACE);
+        let has_place = places < most && (it.is_wide() || *in_namespace < MAX_PER_NAMESPACE);
         places += usize::from(has_place);
         *in_namespace += usize::from(has_place && !it.is_wide());
         has_place
@@ -132,7 +130,7 @@ mod tests {
         }
 
         let mut found = found(&all);
-        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new());
+        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new(), 200);
         let names = names(&judged);
         assert_eq!((names.len(), without), (12, 240));
         assert_eq!(names[0], "zzz/cluster-wide");
@@ -147,7 +145,7 @@ mod tests {
         let mut owned = OwnedKinds::new();
         owns(&mut owned, "ops/op", Reach::Everywhere);
 
-        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new());
+        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new(), 200);
         assert_eq!((names(&judged), without), (vec!["ops/op".to_owned()], 0));
         assert_eq!(found.skipped[0].why, NotJudged::Overruled);
     }

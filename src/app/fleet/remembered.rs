@@ -73,8 +73,9 @@ const WRITE_EVERY: Span = Span::hours(12);
 /// Limit on the time to write it. A disk that hangs must not hold up the search for operators.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Limit on its size, in bytes: enough for the rules of 200 large operators.
-const MAX_BYTES: u64 = 64 << 20;
+/// Limit on its size, in bytes: enough for the rules of 200 operators. In memory, they may take ten times as
+/// much.
+const MAX_BYTES: u64 = 4 << 20;
 
 impl RememberedOperators {
     /// Reads the operators of an earlier process. Without a readable file, there are none.
@@ -167,10 +168,10 @@ fn read(path: &Path) -> std::io::Result<Vec<Remembered>> {
 fn write(dir: &Path, document: &Document) -> std::io::Result<()> {
     let content = serde_json::to_vec(document)?;
     if content.len() as u64 > MAX_BYTES {
-        return Err(Error::other("their permissions are larger than 64 MiB"));
+        return Err(Error::other("their permissions are larger than 4 MiB"));
     }
 
-    state::replace(&dir.join(FOLDER), FILE, |new| {
+    state::replace(&state::folder(dir, FOLDER)?, FILE, |new| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
         file.write_all(&content)?;
         file.sync_all()

@@ -4,7 +4,7 @@
 //! is not certain.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -175,10 +175,8 @@ fn contests<'a>(found: &'a Found, served: &'a ApiResources) -> Vec<Contest<'a>> 
                 unrestricted,
             });
         }
-        for namespace in namespaces(&narrow) {
-            let reach = Reach::In([namespace].into());
-            let claims = narrow.iter().filter(|claim| claim.reach.covers(&reach)).cloned();
-            let claims = strongest(claims.collect());
+        for (namespace, claims) in by_namespace(narrow) {
+            let (reach, claims) = (Reach::In([namespace].into()), strongest(claims));
             contests.push(Contest { kind, versions, claims, reach, unrestricted: &[] });
         }
     }
@@ -193,9 +191,16 @@ fn strongest(mut claims: Vec<Claim>) -> Vec<Claim> {
     claims
 }
 
-/// All namespaces of claims.
-fn namespaces(claims: &[Claim]) -> BTreeSet<String> {
-    claims.iter().flat_map(|claim| claim.reach.namespaces()).cloned().collect()
+/// The claims in each namespace.
+fn by_namespace(claims: Vec<Claim>) -> BTreeMap<String, Vec<Claim>> {
+    let mut by_namespace = BTreeMap::<String, Vec<Claim>>::new();
+    for claim in claims {
+        for namespace in claim.reach.namespaces() {
+            by_namespace.entry(namespace.clone()).or_default().push(claim.clone());
+        }
+    }
+
+    by_namespace
 }
 
 /// Adds what an operator owns to what it owns already.

@@ -161,7 +161,7 @@ impl Pseudonyms {
         let (prefix, name) = key.rsplit_once('/').unwrap_or(("", key));
         let name = name.to_ascii_lowercase().replace('_', "-");
         let kept = (prefix == "loopwatch.dev" && matches!(name.as_str(), "ignore" | "deadline"))
-            || name == "managed-by" // `created-by` may name a person
+            || (name == "managed-by" && is_tool(value)) // `created-by` may name a person
             || (prefix == "soft-delete" && matches!(value, "canary" | "stable"))
             || (!name.contains("owner") && is_switch(value))
             || is_nobody(&name, value);
@@ -220,6 +220,13 @@ fn is_switch(value: &str) -> bool {
         value.as_str(),
         "true" | "false" | "yes" | "no" | "on" | "off" | "0" | "1" | "enabled" | "disabled"
     )
+}
+
+/// Whether the value of `managed-by` is a tool that many people use. Anything else may name somebody.
+fn is_tool(value: &str) -> bool {
+    const TOOLS: [&str; 9] =
+        ["argocd", "carvel", "flux", "helm", "kapp", "kubectl", "kustomize", "olm", "tiller"];
+    TOOLS.iter().any(|tool| value.eq_ignore_ascii_case(tool))
 }
 
 /// Whether a value is a time, a hash, a number, a trace or a kind, as the name of its annotation or

@@ -78,7 +78,13 @@ pub(crate) struct Found {
     pub(crate) skipped: Vec<Skipped>,
     /// The claims to each kind, without those that others overrule.
     pub(crate) claims: BTreeMap<Kind, Vec<Claim>>,
+    /// Workloads that were not considered, because their namespace has too many that claim kinds.
+    pub(crate) crowd: usize,
 }
+
+/// Limit on accounts in a namespace that claim kinds only in single namespaces. Anybody may create them in a
+/// namespace of their own. Few of them get a place.
+const MAX_PER_NAMESPACE: usize = 50;
 
 /// Which namespaces the user wants.
 #[derive(Clone, Debug, Default)]
@@ -138,19 +144,30 @@ impl Found {
     /// those in single namespaces if somebody has one in the whole cluster.
     fn overrule(&mut self) {
         for claims in self.claims.values_mut() {
-            let all = claims.clone();
-            claims.retain(|claim| {
-                !all.iter().any(|other| {
-                    let is_stronger = other.strength == Strength::Status
-                        && (claim.strength == Strength::Finalizers
-                            || claim.reach != Reach::Everywhere);
-                    is_stronger
-                        && other.operator != claim.operator
-                        && other.reach.covers(&claim.reach)
-                        && (claim.strength == Strength::Finalizers
-                            || other.reach == Reach::Everywhere)
-                })
-            });
+            let may_write_status = claims.iter().filter(|it| it.strength == Strength::Status);
+            let (wide, narrow): (Vec<&Claim>, Vec<&Claim>) =
+                may_write_status.partition(|it| it.reach == Reach::Everywhere);
+            let mut by_namespace: BTreeMap<&String, Vec<&Claim>> = BTreeMap::new();
+            for claim in narrow {
+                for namespace in claim.reach.namespaces() {
+                    by_namespace.entry(namespace).or_default().push(claim);
+                }
+            }
+
+            let is_overruled = |claim: &Claim| {
+                let is_weaker =
+                    claim.strength == Strength::Finalizers || claim.reach != Reach::Everywhere;
+                let of_another = |it: &&&Claim| it.operator != claim.operator;
+                let first = claim.reach.namespaces().next();
+                let here = first.and_then(|namespace| by_namespace.get(namespace));
+                let mut rivals = here.into_iter().flatten().filter(of_another);
+                (is_weaker && wide.iter().any(|it| of_another(&it)))
+                    || (claim.strength == Strength::Finalizers
+                        && rivals.any(|it| it.reach.covers(&claim.reach)))
+            };
+            let keep: Vec<bool> = claims.iter().map(|claim| !is_overruled(claim)).collect();
+            let mut keep = keep.into_iter();
+            claims.retain(|_| keep.next().unwrap_or(true));
         }
         self.claims.retain(|_, claims| !claims.is_empty());
     }
@@ -188,8 +205,10 @@ impl Census {
         };
         self.workloads().into_iter().for_each(|table| table.each(&mut see));
 
+        let mut crowds: BTreeMap<String, usize> = BTreeMap::new();
         for (account, candidates) in by_account {
-            self.find_of_account(&account, candidates, grants, &kinds, wanted, &mut found);
+            let crowd = crowds.entry(account.0.clone()).or_default();
+            self.find_of_account(&account, candidates, grants, &kinds, (wanted, crowd), &mut found);
         }
         found.overrule();
         found.skipped.retain(|it| {
@@ -206,21 +225,27 @@ impl Census {
         candidates: Vec<Candidate>,
         grants: &Grants,
         kinds: &[&ApiKind],
-        wanted: &Wanted,
+        (wanted, crowd): (&Wanted, &mut usize),
         found: &mut Found,
     ) {
         let everywhere = grants.own_rules(account, "");
+        let is_crowded = *crowd >= MAX_PER_NAMESPACE;
         let watched = candidates.iter().flat_map(|it| &it.operator.watched_namespaces);
         let namespaces: BTreeSet<&String> = watched.chain([&account.0]).collect();
         let here = namespaces.into_iter().filter(|namespace| wanted.allows(namespace));
-        let here: Vec<(&String, Rules)> =
-            here.map(|namespace| (namespace, grants.own_rules(account, namespace))).collect();
+        let here = here.map(|namespace| (namespace, grants.own_rules(account, namespace)));
+        let here: Vec<(&String, Rules)> = here.filter(|(_, rules)| !rules.is_empty()).collect();
+        if is_crowded && !here.is_empty() && everywhere.is_empty() {
+            found.crowd += candidates.len();
+            return;
+        }
 
         let claims = claims(&everywhere, &here, kinds);
         let may_write_all = claims.is_empty() && writes_all(&everywhere);
         if claims.is_empty() && !may_write_all {
             return;
         }
+        *crowd += usize::from(everywhere.is_empty());
 
         let (cron_jobs, mut candidates): (Vec<_>, Vec<_>) =
             candidates.into_iter().partition(|it| it.is_cron_job);

@@ -76,7 +76,9 @@ pub(super) struct TableSink<T> {
     /// The resource.
     resource: &'static str,
     table: Table<T>,
-    listed: BTreeSet<Name>,
+    /// Hashes of the names in the list: the objects of a list have no limit.
+    listed: HashSet<u64>,
+    key: RandomState,
     /// Whether the list had to skip an object.
     is_incomplete: bool,
     changed: Arc<Notify>,
@@ -191,11 +193,12 @@ impl<T: Record> Content<T> {
     }
 
     /// Ends a list. Without the names in it, an incomplete one does not show which objects are gone.
-    fn end_list(&mut self, listed: Option<&BTreeSet<Name>>) {
+    fn end_list(&mut self, listed: Option<&HashSet<u64>>) {
         self.is_listed = true;
         let Some(listed) = listed else { return };
 
-        let gone = self.records.keys().filter(|name| !listed.contains(*name));
+        let key = self.without_room.key.clone();
+        let gone = self.records.keys().filter(|name| !listed.contains(&key.hash_one(*name)));
         let gone: Vec<Name> = gone.cloned().collect();
         gone.into_iter().for_each(|name| self.put(name, None));
         self.without_room.keep(listed);
@@ -216,19 +219,16 @@ impl WithoutRoom {
     }
 
     /// Forgets all objects except those of a list.
-    fn keep(&mut self, listed: &BTreeSet<Name>) {
-        if !self.names.is_empty() {
-            let listed: HashSet<u64> = listed.iter().map(|name| self.key.hash_one(name)).collect();
-            self.names.retain(|name| listed.contains(name));
-        }
+    fn keep(&mut self, listed: &HashSet<u64>) {
+        self.names.retain(|name| listed.contains(name));
     }
 }
 
 impl<T: Record> TableSink<T> {
     pub(super) fn new(resource: &'static str, table: Table<T>, census: &Census) -> Self {
         let Census { changed, failing, unlisted, .. } = census.clone();
-        let listed = BTreeSet::new();
-        Self { resource, table, listed, is_incomplete: false, changed, failing, unlisted }
+        let (listed, key) = (HashSet::new(), lock(&table.content).without_room.key.clone());
+        Self { resource, table, listed, key, is_incomplete: false, changed, failing, unlisted }
     }
 
     /// Keeps an object, or forgets it if it does not matter.
@@ -268,7 +268,7 @@ impl<T: Record> WatchSink for TableSink<T> {
 
     fn listed(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<(), Failure> {
         let Read { name, record, .. } = T::read(object)?;
-        self.listed.insert(name.clone());
+        self.listed.insert(self.key.hash_one(&name));
         self.keep(name, record);
         Ok(())
     }
@@ -292,7 +292,7 @@ impl<T: Record> WatchSink for TableSink<T> {
 
     fn deleted(&mut self, object: &[u8], _: &mut Vec<Observation>) -> Result<String, Failure> {
         let Read { name, version, .. } = T::read(object)?;
-        self.listed.remove(&name);
+        self.listed.remove(&self.key.hash_one(&name));
         self.keep(name, None);
         Ok(version)
     }

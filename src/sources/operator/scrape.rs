@@ -36,7 +36,7 @@ mod tests;
 use self::instance::{Instance, MetricsPlace, ScrapedInstance};
 use self::options::MAX_INSTANCES;
 pub(crate) use self::options::{
-    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget,
+    DEFAULT_INTERVAL, MIN_INTERVAL, ScrapeFlag, ScrapeOptions, ScrapeTarget, ScrapeTurns,
 };
 use self::report::Reporter;
 use super::hints::{ScrapeHints, TargetPod, TargetPods};

@@ -163,11 +163,22 @@ impl Grants {
         rules(granted.filter(|granted| !granted.is_for_people))
     }
 
-    /// Whether an account has the same permissions according to `other`.
+    /// Whether an account has the same permissions according to `other`. What a binding grants to all accounts
+    /// counts only where it may matter to this one: anybody may make such bindings in a namespace of
+    /// their own, and change them all the time.
     pub(super) fn are_alike(&self, other: &Self, account: &Account) -> bool {
-        let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
+        let is_alike = |group: &str, namespace: &str| {
+            let here =
+                |grants: &Self| Some(grants.by_group.get(group)?.get(namespace)?.roles.clone());
+            here(self) == here(other)
+        };
+        let own: BTreeSet<&str> =
+            self.namespaces(account).chain(["", account.0.as_str()]).collect();
+
         self.by_account.get(account) == other.by_account.get(account)
-            && groups.into_iter().all(|it| self.by_group.get(&it) == other.by_group.get(&it))
+            && GROUPS.iter().all(|group| own.iter().all(|namespace| is_alike(group, namespace)))
+            && self.by_group.get(&of_namespace(account))
+                == other.by_group.get(&of_namespace(account))
     }
 
     /// The namespaces with bindings of their own for the account.
@@ -298,6 +309,24 @@ mod tests {
         assert_eq!(grants.left_out(), 2_001 - MAX_IN_NAMESPACE as u64 / 100);
         grants.add(&subject, "", &role);
         assert!(grants.rules(&op, "").allow("update", "example.io", "widgets/status"));
+    }
+
+    /// Anybody may bind a role to all accounts in a namespace of their own, again and again.
+    #[test]
+    fn what_somebody_grants_to_all_elsewhere_changes_nothing() {
+        let op = account("ops", "op");
+        let grants = |namespace: &str| {
+            let mut grants = Grants::of_accounts([op.clone()].into());
+            grants.add(&Subject::Account(op.clone()), "team", &granted("get", "widgets"));
+            grants.add(&group("system:authenticated"), namespace, &granted("get", "gadgets"));
+            grants
+        };
+
+        let none = grants("elsewhere");
+        assert!(none.are_alike(&grants("aaa"), &op));
+        for matters in ["", "ops", "team"] {
+            assert!(!none.are_alike(&grants(matters), &op), "{matters}");
+        }
     }
 
     #[test]

@@ -47,6 +47,11 @@ impl Rules {
         Self { rules, incomplete: incomplete || !fits }
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rules.is_empty()
+    }
+
     /// Whether these rules grant anything beyond those of `other`.
     pub(crate) fn exceed(&self, other: &Self) -> bool {
         self.rules.iter().any(|rule| !other.rules.contains(rule))

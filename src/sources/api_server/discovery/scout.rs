@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use loopwatch_model::observation::ObjectView;
 use tokio::time::Instant;
 
 use super::ApiKind;
@@ -59,9 +60,12 @@ pub(crate) enum Sign {
     Similar(usize),
     /// A ClusterServiceVersion declares the kind to be the operator's.
     Declared,
-    /// A writer or a finalizer is the operator's.
+    /// A writer of a status, or the group of the kind, is the operator's.
     Own,
 }
+
+/// Further objects to read of a kind, if the first ones show no sign.
+const MORE_OBJECTS: usize = 100;
 
 /// How long it counts as current.
 const CURRENT_FOR: Duration = Duration::from_secs(60);
@@ -76,32 +80,49 @@ impl Scout {
         contested: Contested<'_>,
     ) -> Result<Vec<Sign>, Failure> {
         let Some(first) = contenders.first() else { return Ok(Vec::new()) };
-        let Contested { kind, namespace, versions } = contested;
-        let path = kind.collection(namespace);
-        let sample = Sample::request(&first.cluster, key, &path, OBJECTS, "").await;
-        let objects = sample.map(|sample| sample.objects).unwrap_or_default();
-
-        let mut all = Vec::new();
         for contender in contenders {
-            let Known { signs, declared } = self.know(contender, versions).await?;
+            self.know(contender, contested.versions).await?;
+        }
+
+        let path = contested.kind.collection(contested.namespace);
+        let first_page = Sample::request(&first.cluster, key, &path, OBJECTS, "").await;
+        let Sample { objects, token, .. } = first_page.unwrap_or_default();
+        let signs = self.signs(contenders, contested.kind, &objects);
+        if token.is_empty() || signs.iter().any(|sign| *sign != Sign::None) {
+            return Ok(signs);
+        }
+
+        // The first objects of the list may be those of somebody who creates them only for this.
+        let more = Sample::request(&first.cluster, key, &path, MORE_OBJECTS, &token).await;
+        Ok(self.signs(contenders, contested.kind, &more.unwrap_or_default().objects))
+    }
+
+    /// The sign of each contender in some objects of a kind.
+    fn signs(&self, contenders: &[Contender], kind: &ApiKind, objects: &[ObjectView]) -> Vec<Sign> {
+        let sign = |contender: &Contender| {
+            let Some((_, Known { signs, declared })) = self.known.get(&contender.operator) else {
+                return Sign::None;
+            };
             let similar = objects.iter().map(|object| signs.similar_to(object)).max().unwrap_or(0);
-            let is_own = signs.name(&kind.group) || objects.iter().any(|it| signs.are_in(it));
-            all.push(match (is_own, declared.contains(&kind.id()), similar) {
+            let is_own =
+                signs.name(&kind.group) || objects.iter().any(|it| signs.wrote_status_of(it));
+            match (is_own, declared.contains(&kind.id()), similar) {
                 (true, ..) => Sign::Own,
                 (false, true, _) => Sign::Declared,
                 (false, false, 0) => Sign::None,
                 (false, false, length) => Sign::Similar(length),
-            });
-        }
+            }
+        };
 
-        Ok(all)
+        contenders.iter().map(sign).collect()
     }
 
+    /// Reads what is known of a contender, unless that is current.
     async fn know(
         &mut self,
         contender: &Contender,
         versions: Option<&ApiKind>,
-    ) -> Result<&Known, Failure> {
+    ) -> Result<(), Failure> {
         let Contender { operator, cluster, names, siblings } = contender;
         let is_current = |(at, _): &(Instant, Known)| at.elapsed() < CURRENT_FOR;
         if !self.known.get(operator).is_some_and(is_current) {
@@ -113,7 +134,7 @@ impl Scout {
             self.known.insert(operator.clone(), (Instant::now(), Known { signs, declared }));
         }
 
-        Ok(&self.known[operator].1)
+        Ok(())
     }
 
     /// Forgets all operators except these.

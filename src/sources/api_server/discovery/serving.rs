@@ -221,6 +221,11 @@ impl Signs {
         }
     }
 
+    /// Whether a manager with one of the names has written the status of an object.
+    pub(super) fn wrote_status_of(&self, object: &ObjectView) -> bool {
+        status_writers(object).any(|name| self.managers.contains(name))
+    }
+
     /// Whether an object shows a sign.
     pub(super) fn are_in(&self, object: &ObjectView) -> bool {
         let by_manager = writers(object).any(|name| self.managers.contains(name));
@@ -230,14 +235,14 @@ impl Signs {
         by_manager || object.finalizers.iter().map(domain_of).any(|domain| self.name(&domain))
     }
 
-    /// The length of the longest of the names that begins the name of a writer of an object, before a `-`:
+    /// The length of the longest of the names that begins the name of a writer of a status, before a `-`:
     /// cert-manager writes as `cert-manager-certificates-trigger`. 0 if there is none.
     pub(super) fn similar_to(&self, object: &ObjectView) -> usize {
         let begins = |writer: &String, name: &String| {
             writer.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
         };
         let names = |writer| self.managers.iter().filter(move |name| begins(writer, name));
-        writers(object).flat_map(names).map(String::len).max().unwrap_or(0)
+        status_writers(object).flat_map(names).map(String::len).max().unwrap_or(0)
     }
 
     /// Whether a group or domain is one of the operator's domains, or a subdomain of one.
@@ -248,6 +253,13 @@ impl Signs {
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         })
     }
+}
+
+/// The managers that have written the status of an object. Whoever creates an object chooses the name of the
+/// manager that wrote the finalizers, but the API server takes no status from them.
+fn status_writers(object: &ObjectView) -> impl Iterator<Item = &String> {
+    let writes = object.managers.iter().filter(|manager| manager.subresource == "status");
+    writes.map(|manager| &manager.name)
 }
 
 /// The managers that have written the status or the finalizers of an object.
@@ -295,6 +307,25 @@ mod tests {
             managers: vec![Manager { name: manager.to_owned(), owns, ..Manager::default() }],
             ..ObjectView::default()
         }
+    }
+
+    /// Whoever creates an object chooses the manager of its finalizers.
+    #[test]
+    fn only_the_writer_of_a_status_shows_the_owner() {
+        let signs = Signs { managers: ["op".to_owned()].into(), ..Signs::default() };
+        let written = |manager: &str, subresource: &str| {
+            let owns = Owned { status: true, finalizers: true, ..Owned::default() };
+            let (name, subresource) = (manager.to_owned(), subresource.to_owned());
+            ObjectView {
+                managers: vec![Manager { name, subresource, owns, ..Manager::default() }],
+                ..ObjectView::default()
+            }
+        };
+
+        assert!(signs.wrote_status_of(&written("op", "status")));
+        assert!(!signs.wrote_status_of(&written("op", "")));
+        assert_eq!(signs.similar_to(&written("op-worker", "status")), 2);
+        assert_eq!(signs.similar_to(&written("op-worker", "")), 0);
     }
 
     #[test]

@@ -214,6 +214,27 @@ fn a_cron_job_is_no_operator_and_takes_no_kind() {
     );
 }
 
+/// Thousands of workloads with a right each cost little, and take nothing from others.
+#[test]
+fn a_crowd_in_one_namespace_is_left_out() {
+    let mut cluster = Cluster::new().with("op", &[(GROUP, "gadgets/status")]);
+    for number in 0..MAX_PER_NAMESPACE + 20 {
+        let name = format!("evil-{number:03}");
+        let account = Subject::Account(("aaa".to_owned(), name.clone()));
+        cluster = cluster.put("aaa", &name, &name, &[], false).bind(
+            account,
+            "aaa",
+            GROUP,
+            "widgets/status",
+            false,
+        );
+    }
+    let found = cluster.find();
+
+    assert_eq!((found.operators.len(), found.crowd), (MAX_PER_NAMESPACE + 1, 20));
+    assert_eq!(claimants(&found, "gadgets"), ["op"]);
+}
+
 #[test]
 fn roles_for_people_make_no_operators() {
     let runner = Subject::Account((NAMESPACE.to_owned(), "runner".to_owned()));

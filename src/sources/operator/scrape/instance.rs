@@ -138,6 +138,7 @@ impl Instance {
 
     /// Searches if necessary, then scrapes once. Returns the wait until the next round.
     pub(super) async fn round(&mut self) -> Result<Duration, Closed> {
+        let _turn = self.options.turns.take().await;
         if self.on_node.is_none() && self.own.is_some() {
             let sockets = sockets::read(&self.options.proc).await;
             self.on_node = Some(sockets.is_some_and(|sockets| sockets.of_node));

@@ -3,7 +3,10 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
+use std::sync::Arc;
 use std::time::Duration;
+
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::net::HttpUrl;
 
@@ -20,6 +23,16 @@ pub(crate) struct ScrapeOptions {
     pub proc: PathBuf,
     /// The token of the Pod's service account.
     pub token: PathBuf,
+    /// The turns of those that scrape at the same time.
+    pub turns: ScrapeTurns,
+}
+
+/// Limits how many instances are read at the same time: each takes up to some MiB, for as long as it likes
+/// to answer. Clones share the limit.
+#[derive(Clone, Debug)]
+pub(crate) struct ScrapeTurns {
+    at_once: usize,
+    turns: Arc<Semaphore>,
 }
 
 /// Where the operator's metrics are.
@@ -46,6 +59,35 @@ pub(crate) enum ScrapeFlag {
 pub(crate) const MIN_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Scrapes at the same time, unless there are several groups of them.
+const AT_ONCE: usize = 8;
+
+impl ScrapeTurns {
+    pub(crate) fn of(at_once: usize) -> Self {
+        Self { at_once, turns: Arc::new(Semaphore::new(at_once)) }
+    }
+
+    /// Waits for a turn, which lasts as long as the permit. Nobody closes the semaphore.
+    pub(super) async fn take(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.turns).acquire_owned().await.ok()
+    }
+}
+
+/// Equal limits are equal options.
+impl PartialEq for ScrapeTurns {
+    fn eq(&self, other: &Self) -> bool {
+        self.at_once == other.at_once
+    }
+}
+
+impl Eq for ScrapeTurns {}
+
+impl Default for ScrapeTurns {
+    fn default() -> Self {
+        Self::of(AT_ONCE)
+    }
+}
+
 /// Limit on instances: that of the Pods in an `OperatorView`.
 pub(super) const MAX_INSTANCES: usize = loopwatch_model::observation::MAX_PODS;
 
@@ -61,6 +103,7 @@ impl Default for ScrapeOptions {
             standalone: false,
             proc: "/proc".into(),
             token: TOKEN.into(),
+            turns: ScrapeTurns::default(),
         }
     }
 }

@@ -84,6 +84,7 @@ impl Run {
             standalone,
             proc: PathBuf::from("/nonexistent"),
             token: PathBuf::from("/nonexistent"),
+            ..ScrapeOptions::default()
         };
 
         let own = (!standalone).then(|| OwnPod {
