@@ -357,7 +357,8 @@ impl Fleet {
 
     /// Waits until exactly these operators are known, and all lists are complete.
     pub(crate) fn expect_operators(&self, expected: &[&str]) -> Value {
-        self.0.expect(Duration::from_secs(60), "the operators are known", || {
+        // loopwatch looks every minute. At the first look, an API server may not serve a new kind yet.
+        self.0.expect(Duration::from_secs(90), "the operators are known", || {
             http::get(self.0.port, "/readyz")?;
             let all = self.get("/api/v1/operators")?;
             let mut names: Vec<&str> = all["operators"]
