@@ -4,7 +4,7 @@
 //! One node serves all of these tests, one after the other. Each has its own variant of the zoo's
 //! Deployment.
 
-mod pressure;
+mod losses;
 
 use std::net::Ipv4Addr;
 use std::path::Path;
@@ -55,8 +55,8 @@ pub(crate) fn trials() -> Vec<Trial> {
         on_node("node::out_of_memory", out_of_memory),
         // These take minutes, in which no other test has a node.
         on_node("node::dies", dies).with_ignored_flag(true),
-        on_node("node::evicted", pressure::evicted).with_ignored_flag(true),
-        on_node("node::out_of_memory_later", pressure::out_of_memory_later).with_ignored_flag(true),
+        on_node("node::evicted", losses::evicted).with_ignored_flag(true),
+        on_node("node::out_of_memory_later", losses::out_of_memory_later).with_ignored_flag(true),
         on_node("node::shared_processes", shared_processes).with_ignored_flag(true),
     ]
 }

@@ -28,10 +28,6 @@ const NODE: &str = "10.88.8.1";
 /// The addresses of its Pods.
 const PODS: &str = "10.88.7.0/24";
 
-/// The memory that the kubelet keeps free by evicting Pods.
-const KEPT_FREE: &str = "50Mi";
-const MORE_THAN_IS_FREE: &str = "99%";
-
 /// The Debian packages that it needs, each with a file of it.
 const PACKAGES: [(&str, &str); 6] = [
     ("containerd", "/usr/bin/containerd"),
@@ -194,16 +190,6 @@ impl Node {
         *kubelet = kubelet.program.start();
     }
 
-    /// Makes the kubelet find that the machine has too little memory, so that it evicts Pods, or lets it find
-    /// that there is enough again.
-    pub fn set_memory_pressure(&self, is_on: bool) {
-        let mut kubelet = self.kubelet.lock().unwrap_or_else(PoisonError::into_inner);
-        kubelet.kill();
-        let kept_free = if is_on { MORE_THAN_IS_FREE } else { KEPT_FREE };
-        configure_kubelet(&self.directory, kept_free);
-        *kubelet = kubelet.program.start();
-    }
-
     /// Kills all containers, unmounts their file systems, and removes the addresses.
     fn stop(&mut self) {
         self.die();
@@ -275,7 +261,19 @@ state = "{state}"
 
 fn kubelet_of(binary: &Path, directory: &Path) -> Program {
     let at = |name: &str| directory.join(name).display().to_string();
-    configure_kubelet(directory, KEPT_FREE);
+    let config = json!({
+        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
+        "address": NODE, "port": 20250, "healthzPort": 20248,
+        "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
+        "authorization": {"mode": "AlwaysAllow"},
+        "containerRuntimeEndpoint": format!("unix://{}", at("containerd.sock")),
+        "cgroupDriver": "cgroupfs", "cgroupRoot": "/", "enforceNodeAllocatable": [],
+        // This machine may have swap, the first version of cgroups, and no kernel settings to change.
+        "failSwapOn": false, "failCgroupV1": false, "protectKernelDefaults": false,
+        "makeIPTablesUtilChains": false, "localStorageCapacityIsolation": false,
+        "evictionHard": {"memory.available": "50Mi"},
+    });
+    fs::write(directory.join("kubelet.json"), config.to_string()).expect("our own folder");
 
     Program::new("kubelet", binary, directory)
         .arg(format!("--kubeconfig={}", at("admin.kubeconfig")))
@@ -283,24 +281,6 @@ fn kubelet_of(binary: &Path, directory: &Path) -> Program {
         .arg(format!("--root-dir={}", at("kubelet")))
         .arg(format!("--hostname-override={NODE}"))
         .arg(format!("--node-ip={NODE}"))
-}
-
-/// Writes the configuration of the kubelet, which evicts Pods if less than this memory is free.
-fn configure_kubelet(directory: &Path, kept_free: &str) {
-    let socket = directory.join("containerd.sock");
-    let config = json!({
-        "apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration",
-        "address": NODE, "port": 20250, "healthzPort": 20248,
-        "authentication": {"anonymous": {"enabled": true}, "webhook": {"enabled": false}},
-        "authorization": {"mode": "AlwaysAllow"},
-        "containerRuntimeEndpoint": format!("unix://{}", socket.display()),
-        "cgroupDriver": "cgroupfs", "cgroupRoot": "/", "enforceNodeAllocatable": [],
-        // This machine may have swap, the first version of cgroups, and no kernel settings to change.
-        "failSwapOn": false, "failCgroupV1": false, "protectKernelDefaults": false,
-        "makeIPTablesUtilChains": false, "localStorageCapacityIsolation": false,
-        "evictionHard": {"memory.available": kept_free}, "evictionPressureTransitionPeriod": "1s",
-    });
-    fs::write(directory.join("kubelet.json"), config.to_string()).expect("our own folder");
 }
 
 fn ctr(directory: &Path) -> Program {

@@ -1,14 +1,13 @@
-//! A node, or an operator, with too little memory.
+//! A Pod that loses its place, or its memory.
 
 use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::{Beside, DEPLOYMENT, LOOPWATCH, MANAGER, NAMESPACE, Zoo, expect_kept};
+use super::{Beside, LOOPWATCH, MANAGER, NAMESPACE, Zoo, expect_kept};
 use loopwatch_testbed::wait::{eventually, pause};
 
-/// A Pod that somebody evicts is replaced at once. While the kubelet evicts each new Pod, too, because the
-/// machine has too little memory, the operator is down.
+/// A Pod that somebody evicts, as `kubectl drain` does, is replaced at once.
 pub(super) fn evicted(zoo: &Zoo) {
     let beside = zoo.run(&["--wait-for-pods=false"], &[]);
     beside.expect_ready();
@@ -24,24 +23,10 @@ pub(super) fn evicted(zoo: &Zoo) {
     let next = replacement(zoo, &beside.pod);
     next.expect_ready();
     pause(Duration::from_secs(30)); // longer than `operator_down_after`
-    assert!(
-        outside.opened().iter().all(|(code, _)| code != "OperatorDown"),
-        "{:?}",
-        outside.opened()
-    );
 
-    zoo.node.set_memory_pressure(true);
-    eventually(Duration::from_secs(90), "the kubelet evicts the Pod", || {
-        let pod = next.pod();
-        if pod["status"]["reason"] == "Evicted" { Ok(()) } else { Err(pod["status"].to_string()) }
-    });
-    let (found, after) =
-        outside.expect_finding(Duration::from_secs(120), "OperatorDown", "Operator", DEPLOYMENT);
-    eprintln!("node: evicted: OperatorDown after {after:.0?}: {found}");
+    let opened = outside.opened();
+    assert!(opened.iter().all(|(code, _)| code == "StatusSubresourceMissing"), "{opened:?}");
     expect_kept(&outside);
-
-    zoo.node.set_memory_pressure(false);
-    outside.expect_cleared(Duration::from_secs(240), "OperatorDown", "Operator", DEPLOYMENT);
     zoo.delete_widgets();
 }
 
