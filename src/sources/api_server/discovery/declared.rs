@@ -2,6 +2,7 @@
 //! name the custom resource definitions that an operator owns, and the Deployments that it consists of.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use loopwatch_model::observation::Cause;
 use serde::Deserialize;
@@ -71,6 +72,9 @@ const MOST: usize = 20;
 /// Limit on the bytes of all of them. Each contains an icon and examples.
 const LARGEST: usize = 4 << 20;
 
+/// The wait before the only other attempt.
+const AGAIN_AFTER: Duration = Duration::from_secs(1);
+
 /// OLM copies those of operators that watch all namespaces into each namespace.
 const ORIGINALS: &str = "%21olm.copiedFrom";
 
@@ -81,7 +85,14 @@ pub(super) async fn read(cluster: &Cluster, versions: &ApiKind) -> Result<BTreeS
     let collection = versions.collection(Some(cluster.namespace()));
     let path = format!("{collection}?limit={MOST}&labelSelector={ORIGINALS}");
 
-    match cluster.get_json_within::<VersionList>(&path, JSON, LARGEST).await {
+    let mut read = cluster.get_json_within::<VersionList>(&path, JSON, LARGEST).await;
+    if matches!(&read, Err(failure) if failure.cause == Cause::Throttled) {
+        // An API server answers so while it prepares to serve a new kind.
+        tokio::time::sleep(AGAIN_AFTER).await;
+        read = cluster.get_json_within(&path, JSON, LARGEST).await;
+    }
+
+    match read {
         Ok(list) => Ok(declared(&list, workload)),
         Err(failure) if failure.status.is_some() => Ok(BTreeSet::new()),
         Err(failure) if matches!(failure.cause, Cause::TooLarge | Cause::Undecodable) => {
