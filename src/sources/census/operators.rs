@@ -94,6 +94,14 @@ pub(crate) struct Wanted {
     pub(crate) excluded: Vec<String>,
 }
 
+/// What a search considers.
+struct Search<'a> {
+    grants: &'a Grants,
+    /// The custom resources that the API server serves.
+    kinds: Vec<&'a ApiKind>,
+    wanted: &'a Wanted,
+}
+
 /// A workload, as the census sees it.
 struct Candidate {
     operator: FoundOperator,
@@ -181,8 +189,8 @@ impl Census {
         served: &ApiResources,
         wanted: &Wanted,
     ) -> Found {
-        let kinds: Vec<&ApiKind> =
-            served.kinds().filter(|kind| kind.watchable && !kind.is_built_in()).collect();
+        let is_custom = |kind: &&ApiKind| kind.watchable && !kind.is_built_in();
+        let search = Search { grants, kinds: served.kinds().filter(is_custom).collect(), wanted };
         let mut found = Found::default();
         let mut by_account: BTreeMap<Account, Vec<Candidate>> = BTreeMap::new();
         let mut names = BTreeSet::new();
@@ -208,7 +216,7 @@ impl Census {
         let mut crowds: BTreeMap<String, usize> = BTreeMap::new();
         for (account, candidates) in by_account {
             let crowd = crowds.entry(account.0.clone()).or_default();
-            self.find_of_account(&account, candidates, grants, &kinds, (wanted, crowd), &mut found);
+            self.find_of_account(&search, &account, candidates, crowd, &mut found);
         }
         found.overrule();
         found.skipped.retain(|it| {
@@ -218,16 +226,17 @@ impl Census {
         found
     }
 
-    /// Adds the claims of the workload that speaks for an account.
+    /// Adds the claims of the workload that speaks for an account. `crowd` counts the accounts of its namespace
+    /// that claim kinds only in single namespaces.
     fn find_of_account(
         &self,
+        search: &Search<'_>,
         account: &Account,
         candidates: Vec<Candidate>,
-        grants: &Grants,
-        kinds: &[&ApiKind],
-        (wanted, crowd): (&Wanted, &mut usize),
+        crowd: &mut usize,
         found: &mut Found,
     ) {
+        let Search { grants, kinds, wanted } = search;
         let everywhere = grants.own_rules(account, "");
         let is_crowded = *crowd >= MAX_PER_NAMESPACE;
         let watched = candidates.iter().flat_map(|it| &it.operator.watched_namespaces);
