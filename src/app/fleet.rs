@@ -97,6 +97,10 @@ struct Turns {
     narrow: ScrapeTurns,
 }
 
+/// Scrapes at the same time: of operators that own a kind in the whole cluster, and of others. Each takes up to
+/// 2.4 MiB.
+const SCRAPES_AT_ONCE: (usize, usize) = (12, 4);
+
 /// How long changes gather before the next look at the census: an installation makes dozens.
 const GATHER: Duration = Duration::from_secs(1);
 
@@ -147,7 +151,10 @@ impl Follower {
             gone: BTreeMap::new(),
             left_out: (0, 0),
             has_failed: false,
-            turns: Turns { wide: ScrapeTurns::of(12), narrow: ScrapeTurns::of(4) },
+            turns: Turns {
+                wide: ScrapeTurns::of(SCRAPES_AT_ONCE.0),
+                narrow: ScrapeTurns::of(SCRAPES_AT_ONCE.1),
+            },
             stop: stop.child_token(),
             cluster: cluster.clone(),
         };

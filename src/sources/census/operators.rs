@@ -94,6 +94,14 @@ pub(crate) struct Wanted {
     pub(crate) excluded: Vec<String>,
 }
 
+/// The claims to the status of a kind, which overrule others.
+#[derive(Default)]
+struct Rivals<'a> {
+    wide: Vec<&'a Claim>,
+    /// Those in single namespaces, by namespace.
+    narrow: BTreeMap<&'a String, Vec<&'a Claim>>,
+}
+
 /// What a search considers.
 struct Search<'a> {
     grants: &'a Grants,
@@ -148,36 +156,46 @@ impl Found {
         self.skipped.push(Skipped { name, why });
     }
 
-    /// Drops the claims that others overrule: those to finalizers where somebody may write the status, and
-    /// those in single namespaces if somebody has one in the whole cluster.
+    /// Drops the claims that others overrule.
     fn overrule(&mut self) {
         for claims in self.claims.values_mut() {
-            let may_write_status = claims.iter().filter(|it| it.strength == Strength::Status);
-            let (wide, narrow): (Vec<&Claim>, Vec<&Claim>) =
-                may_write_status.partition(|it| it.reach == Reach::Everywhere);
-            let mut by_namespace: BTreeMap<&String, Vec<&Claim>> = BTreeMap::new();
-            for claim in narrow {
-                for namespace in claim.reach.namespaces() {
-                    by_namespace.entry(namespace).or_default().push(claim);
-                }
-            }
-
-            let is_overruled = |claim: &Claim| {
-                let is_weaker =
-                    claim.strength == Strength::Finalizers || claim.reach != Reach::Everywhere;
-                let of_another = |it: &&&Claim| it.operator != claim.operator;
-                let first = claim.reach.namespaces().next();
-                let here = first.and_then(|namespace| by_namespace.get(namespace));
-                let mut rivals = here.into_iter().flatten().filter(of_another);
-                (is_weaker && wide.iter().any(|it| of_another(&it)))
-                    || (claim.strength == Strength::Finalizers
-                        && rivals.any(|it| it.reach.covers(&claim.reach)))
-            };
-            let keep: Vec<bool> = claims.iter().map(|claim| !is_overruled(claim)).collect();
-            let mut keep = keep.into_iter();
-            claims.retain(|_| keep.next().unwrap_or(true));
+            let all = claims.clone();
+            let rivals = Rivals::among(&all);
+            claims.retain(|claim| !rivals.overrule(claim));
         }
         self.claims.retain(|_, claims| !claims.is_empty());
+    }
+}
+
+impl<'a> Rivals<'a> {
+    fn among(claims: &'a [Claim]) -> Self {
+        let mut rivals = Self::default();
+        for claim in claims.iter().filter(|claim| claim.strength == Strength::Status) {
+            if claim.reach == Reach::Everywhere {
+                rivals.wide.push(claim);
+            }
+            for namespace in claim.reach.namespaces() {
+                rivals.narrow.entry(namespace).or_default().push(claim);
+            }
+        }
+
+        rivals
+    }
+
+    /// Whether another operator overrules a claim: one to finalizers where somebody may write the status, and
+    /// one in single namespaces if somebody has one in the whole cluster.
+    fn overrule(&self, claim: &Claim) -> bool {
+        let is_narrow = claim.reach != Reach::Everywhere;
+        let is_weak = claim.strength == Strength::Finalizers;
+        let is_another = |rival: &&Claim| rival.operator != claim.operator;
+        if (is_narrow || is_weak) && self.wide.iter().any(is_another) {
+            return true;
+        }
+
+        let first = claim.reach.namespaces().next();
+        let here = first.and_then(|namespace| self.narrow.get(namespace));
+        let mut others = here.into_iter().flatten().filter(|rival| is_another(rival));
+        is_weak && others.any(|rival| rival.reach.covers(&claim.reach))
     }
 }
 
