@@ -32,6 +32,7 @@ use self::places::{Judged, choose};
 use self::remembered::Remembered;
 pub(super) use self::remembered::RememberedOperators;
 use self::settlement::{OwnedKinds, Settlement};
+use self::thresholds::Shared as SharedLimits;
 use super::DRAIN;
 use super::rebuild::{Channels, Connection, Sources, connected};
 use crate::config::Flags;
@@ -251,9 +252,10 @@ impl Running {
     /// Finds the operators, on another thread: thousands of roles and bindings take milliseconds.
     async fn count(&self, served: &Arc<ApiResources>) -> Result<(Grants, Found), Failure> {
         let (census, served, wanted) = (self.census.clone(), Arc::clone(served), self.wanted());
+        let known = self.known();
         let counting = spawn_blocking(move || {
             let grants = census.grants();
-            let found = census.find_operators(&grants, &served, &wanted);
+            let found = census.find_operators(&grants, &served, &wanted, &known);
             (grants, found)
         });
         counting.await.map_err(|panic| Failure::new(Cause::Other, panic_message(panic)))
@@ -377,6 +379,7 @@ impl Running {
         let observed = Observed {
             operator: operator.name.to_string(),
             account: operator.account.clone(),
+            watched_namespaces: operator.watched_namespaces.clone(),
             grants: grants.subscribe(),
             owners: self.owners.clone(),
             shared: Arc::clone(self.census.shared()),
@@ -387,10 +390,11 @@ impl Running {
         // The account of loopwatch has no permission to read them, and should not.
         options.discovery.secrets = SecretAccess::Off;
         options.scrape.standalone = true;
-        options.scrape.turns = if is_wide { &self.turns.wide } else { &self.turns.narrow }.clone();
+        let turns = if is_wide { &self.turns.wide } else { &self.turns.narrow };
+        options.scrape.turns = turns.of_operator();
 
         let cluster = self.cluster.observing(&operator.name, operator.watched_namespaces.clone());
-        let settings = self.settings_of_one(self.members.len() + 1, is_wide);
+        let settings = self.settings_of_one(is_wide);
         let (member, task) = Member::start(
             &self.follower,
             operator,
@@ -428,15 +432,16 @@ impl Running {
         }
     }
 
-    /// The thresholds of one of so many operators.
-    fn settings_of_one(&self, operators: usize, is_wide: bool) -> Settings {
-        thresholds::of_one(self.follower.settings.borrow().clone(), operators, is_wide)
+    /// The thresholds of one operator.
+    fn settings_of_one(&self, is_wide: bool) -> Settings {
+        let wide = self.members.values().filter(|member| member.is_wide).count();
+        thresholds::of_one(self.follower.settings.borrow().clone(), SharedLimits { wide, is_wide })
     }
 
     /// Tells all models the thresholds in effect.
     async fn share_limits(&mut self) {
         for member in self.members.values() {
-            let settings = self.settings_of_one(self.members.len(), member.is_wide);
+            let settings = self.settings_of_one(member.is_wide);
             member.change_settings(&settings).await;
         }
     }

@@ -17,10 +17,10 @@ pub(crate) use self::connection::{
     PodTemplate,
 };
 pub(crate) use self::discovery::{
-    Account, CLUSTER_SERVICE_VERSIONS, ChildSelection, Contender, Contested, DEFAULT_MAX_WATCHES,
-    Discovered, Discovery, DiscoveryOptions, Granted, Grants, KindSelector, NOWHERE, Observed,
-    Owner, Owners, Reach, Rules, Scout, SecretAccess, Selection, Shared, Sign, Subject,
-    fuzzing as permissions_fuzzing, is_allowed,
+    Account, CLUSTER_SERVICE_VERSIONS, ChildSelection, Clarity, Contender, Contested,
+    DEFAULT_MAX_WATCHES, Discovered, Discovery, DiscoveryOptions, Granted, Grants, KindSelector,
+    NOWHERE, Observed, Owner, Owners, Reach, Rules, Scout, SecretAccess, Selection, Shared, Sign,
+    Subject, fuzzing as permissions_fuzzing, is_allowed,
 };
 pub(crate) use self::initial_sync::{InitialSync, SyncReporter};
 pub(crate) use self::sinks::fuzzing as sink_fuzzing;

@@ -37,14 +37,15 @@ impl Judged {
     }
 }
 
-/// Chooses `most` among the operators that own kinds, and those that are `kept` although they are gone.
+/// Chooses among the operators that own kinds, and those that are `kept` although they are gone. `most` limits
+/// all of them, and those that own kinds only in single namespaces.
 /// Returns them, and the number of those without a place; notes why loopwatch does not judge the others.
 pub(super) fn choose(
     found: &mut Found,
     kept: Vec<Judged>,
     owned: &OwnedKinds,
     known: &BTreeSet<OperatorName>,
-    most: usize,
+    most: (usize, usize),
 ) -> (Vec<Judged>, usize) {
     let mut judged = kept;
     let mut by_operator = by_operator(owned);
@@ -65,12 +66,15 @@ pub(super) fn choose(
         (Reverse(it.is_wide()), Reverse(known.contains(name)), name.clone())
     });
     let mut by_namespace: BTreeMap<String, usize> = BTreeMap::new();
-    let mut places = 0;
+    let (mut places, mut narrow) = (0, 0);
     let (with, without): (Vec<_>, Vec<_>) = judged.into_iter().partition(|it| {
         let in_namespace = by_namespace.entry(it.operator.name.namespace.clone()).or_default();
-        let has_place = places < most && (it.is_wide() || *in_namespace < MAX_PER_NAMESPACE);
+        let is_within = narrow < most.1 && *in_namespace < MAX_PER_NAMESPACE;
+        let has_place = places < most.0 && (it.is_wide() || is_within);
+        let is_narrow = has_place && !it.is_wide();
         places += usize::from(has_place);
-        *in_namespace += usize::from(has_place && !it.is_wide());
+        narrow += usize::from(is_narrow);
+        *in_namespace += usize::from(is_narrow);
         has_place
     });
 
@@ -130,7 +134,7 @@ mod tests {
         }
 
         let mut found = found(&all);
-        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new(), 200);
+        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new(), (200, 50));
         let names = names(&judged);
         assert_eq!((names.len(), without), (12, 240));
         assert_eq!(names[0], "zzz/cluster-wide");
@@ -145,7 +149,7 @@ mod tests {
         let mut owned = OwnedKinds::new();
         owns(&mut owned, "ops/op", Reach::Everywhere);
 
-        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new(), 200);
+        let (judged, without) = choose(&mut found, Vec::new(), &owned, &BTreeSet::new(), (200, 50));
         assert_eq!((names(&judged), without), (vec!["ops/op".to_owned()], 0));
         assert_eq!(found.skipped[0].why, NotJudged::Overruled);
     }

@@ -73,8 +73,8 @@ const WRITE_EVERY: Span = Span::hours(12);
 /// Limit on the time to write it. A disk that hangs must not hold up the search for operators.
 const WRITE_WITHIN: Duration = Duration::from_secs(5);
 
-/// Limit on its size, in bytes: enough for the rules of 200 operators. In memory, they may take ten times as
-/// much.
+/// Limit on its size, in bytes: enough for the rules of 200 operators of usual size. In memory, they may take ten
+/// times as much.
 const MAX_BYTES: u64 = 4 << 20;
 
 impl RememberedOperators {

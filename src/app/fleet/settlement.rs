@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use tracing::debug;
 
 use crate::sources::api_server::{
-    ApiKind, ApiResources, CLUSTER_SERVICE_VERSIONS, Cluster, Contender, Contested, Kind,
+    ApiKind, ApiResources, CLUSTER_SERVICE_VERSIONS, Clarity, Cluster, Contender, Contested, Kind,
     OperatorName, Owner, Reach, Scout, Sign,
 };
 use crate::sources::census::{Claim, Found, FoundOperator, Strength};
@@ -122,7 +122,7 @@ impl Settlement {
         let signs = self.scout.look(&contenders, key, contested).await;
         let signs = signs.unwrap_or_else(|error| {
             debug!(%error, kind = %kind, "cannot look who writes this kind");
-            vec![Sign::None; contenders.len()]
+            vec![Sign::default(); contenders.len()]
         });
 
         decide(claims, unrestricted, &signs, soon)
@@ -130,11 +130,14 @@ impl Settlement {
 }
 
 impl Settled {
-    /// The owner according to an earlier look, if this one shows none: a sample may fail, and new objects of
-    /// an operator that is down bear no sign of it.
+    /// The owner according to an earlier look, if that was certain and this one is not: a sample may fail, new
+    /// objects of an operator that is down bear no sign of it, and somebody may have made the first objects
+    /// of the list only for this.
     fn or_earlier(self, earlier: Option<Self>) -> Self {
         match earlier {
-            Some(earlier) if self.owner.is_none() => Self { due: self.due, ..earlier },
+            Some(earlier) if earlier.is_certain && !self.is_certain => {
+                Self { due: self.due, ..earlier }
+            }
             _ => self,
         }
     }
@@ -255,7 +258,8 @@ fn decide(
         ((is_wide, *sign), rest, claim.operator.to_string())
     });
     let strongest = claims.iter().map(|claim| claim.strength).max();
-    let others = unrestricted.iter().zip(of_others).filter(|(_, sign)| **sign >= Sign::Declared);
+    let others =
+        unrestricted.iter().zip(of_others).filter(|(_, sign)| sign.clarity >= Clarity::Declared);
     let others = others.map(|(it, sign)| {
         let strength = strongest.unwrap_or(Strength::Finalizers);
         ((true, *sign), (false, strength), it.name.to_string())
@@ -305,15 +309,20 @@ mod tests {
     #[test]
     fn the_clearest_sign_decides() {
         let all = ["ops/a", "ops/b", "ops/c"].map(|it| claim(&it[4..], Reach::Everywhere));
+        let sign = |(namespaces, clarity)| Sign { namespaces, clarity };
+        let (none, own, declared) = ((0, Clarity::None), (1, Clarity::Own), (0, Clarity::Declared));
+        let similar = |namespaces, length| (namespaces, Clarity::Similar(length));
         for (signs, owner, is_certain) in [
-            ([Sign::None, Sign::Own, Sign::None], "ops/b", true),
-            ([Sign::Similar(4), Sign::None, Sign::Similar(9)], "ops/c", true),
-            ([Sign::Similar(9), Sign::None, Sign::Own], "ops/c", true),
-            ([Sign::Similar(9), Sign::Declared, Sign::None], "ops/b", true),
-            ([Sign::Declared, Sign::Own, Sign::None], "ops/b", true),
-            ([Sign::Own, Sign::Own, Sign::None], "ops/a", false),
-            ([Sign::None, Sign::None, Sign::None], "ops/a", false),
+            ([none, own, none], "ops/b", true),
+            ([similar(1, 4), none, similar(1, 9)], "ops/c", true),
+            ([similar(1, 9), none, own], "ops/c", true),
+            ([similar(2, 4), none, own], "ops/a", true), // somebody may have forged that of one namespace
+            ([none, declared, none], "ops/b", true),
+            ([declared, own, none], "ops/b", true),
+            ([own, own, none], "ops/a", false),
+            ([none, none, none], "ops/a", false),
         ] {
+            let signs = signs.map(sign);
             assert_eq!(decided(&all, &signs), (owner.to_owned(), is_certain), "{signs:?}");
         }
     }
@@ -333,16 +342,18 @@ mod tests {
     /// A sample may fail, or show new objects that a dead operator has not touched.
     #[test]
     fn an_owner_stays_while_nothing_shows_another() {
-        let by = |signs: &[Sign]| decide(&[], &[admin()], signs, LOOK_SOON);
-        let known = by(&[Sign::Own]);
+        let by = |clarity: Clarity| {
+            decide(&[], &[admin()], &[Sign { namespaces: 1, clarity }], LOOK_SOON)
+        };
+        let known = by(Clarity::Own);
         assert_eq!((known.owner.as_deref(), known.is_certain), (Some("ops/admin"), true));
 
-        let kept = by(&[Sign::None]).or_earlier(Some(known));
+        let kept = by(Clarity::None).or_earlier(Some(known));
         assert_eq!((kept.owner.as_deref(), kept.is_certain), (Some("ops/admin"), true));
         assert!(kept.due <= Instant::now() + LOOK_SOON, "it looks again soon");
-        assert_eq!(by(&[Sign::None]).or_earlier(None).owner, None);
-        assert_eq!(by(&[Sign::Similar(9)]).owner, None);
-        assert_eq!(by(&[Sign::Declared]).owner.as_deref(), Some("ops/admin"));
+        assert_eq!(by(Clarity::None).or_earlier(None).owner, None);
+        assert_eq!(by(Clarity::Similar(9)).owner, None);
+        assert_eq!(by(Clarity::Declared).owner.as_deref(), Some("ops/admin"));
     }
 
     fn admin() -> FoundOperator {
@@ -357,7 +368,7 @@ mod tests {
     fn who_names_the_resource_comes_before_who_names_the_group() {
         let named = Claim { is_named: true, ..claim("zoo", Reach::Everywhere) };
         let all = [claim("sloppy", Reach::Everywhere), named];
-        assert_eq!(decided(&all, &[Sign::None, Sign::None]), ("ops/zoo".to_owned(), false));
+        assert_eq!(decided(&all, &[Sign::default(); 2]), ("ops/zoo".to_owned(), false));
     }
 
     #[test]

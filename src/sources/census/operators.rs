@@ -102,6 +102,9 @@ struct Rivals<'a> {
     narrow: BTreeMap<&'a String, Vec<&'a Claim>>,
 }
 
+/// Limit on names of workloads that are not considered. Beyond it, they only count.
+const MAX_NAMED: usize = 1_000;
+
 /// What a search considers.
 struct Search<'a> {
     grants: &'a Grants,
@@ -200,12 +203,14 @@ impl<'a> Rivals<'a> {
 }
 
 impl Census {
-    /// Finds the workloads that claim kinds.
+    /// Finds the workloads that claim kinds. Those that are `known` as operators come first where there are too
+    /// many.
     pub(crate) fn find_operators(
         &self,
         grants: &Grants,
         served: &ApiResources,
         wanted: &Wanted,
+        known: &BTreeSet<OperatorName>,
     ) -> Found {
         let is_custom = |kind: &&ApiKind| kind.watchable && !kind.is_built_in();
         let search = Search { grants, kinds: served.kinds().filter(is_custom).collect(), wanted };
@@ -232,7 +237,11 @@ impl Census {
         self.workloads().into_iter().for_each(|table| table.each(&mut see));
 
         let mut crowds: BTreeMap<String, usize> = BTreeMap::new();
-        for (account, candidates) in by_account {
+        let is_new = |(_, all): &(Account, Vec<Candidate>)| {
+            !all.iter().any(|it| known.contains(&it.operator.name))
+        };
+        let (new, old): (Vec<_>, Vec<_>) = by_account.into_iter().partition(is_new);
+        for (account, candidates) in old.into_iter().chain(new) {
             let crowd = crowds.entry(account.0.clone()).or_default();
             self.find_of_account(&search, &account, candidates, crowd, &mut found);
         }
@@ -264,6 +273,9 @@ impl Census {
         let here: Vec<(&String, Rules)> = here.filter(|(_, rules)| !rules.is_empty()).collect();
         if is_crowded && !here.is_empty() && everywhere.is_empty() {
             found.crowd += candidates.len();
+            let room = MAX_NAMED.saturating_sub(found.skipped.len());
+            let named = candidates.into_iter().take(room);
+            named.for_each(|it| found.skip(it.operator.name, NotJudged::TooMany));
             return;
         }
 

@@ -163,22 +163,20 @@ impl Grants {
         rules(granted.filter(|granted| !granted.is_for_people))
     }
 
-    /// Whether an account has the same permissions according to `other`. What a binding grants to all accounts
-    /// counts only where it may matter to this one: anybody may make such bindings in a namespace of
-    /// their own, and change them all the time.
-    pub(super) fn are_alike(&self, other: &Self, account: &Account) -> bool {
-        let is_alike = |group: &str, namespace: &str| {
-            let here =
-                |grants: &Self| Some(grants.by_group.get(group)?.get(namespace)?.roles.clone());
-            here(self) == here(other)
+    /// Whether an account has the same permissions according to `other`, in the whole cluster, in its own
+    /// namespace and in those that its workload watches. Anybody may make bindings in a namespace of their
+    /// own, and change them all the time.
+    pub(super) fn are_alike(&self, other: &Self, account: &Account, watched: &[String]) -> bool {
+        let namespaces = watched.iter().map(String::as_str).chain(["", account.0.as_str()]);
+        let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
+        let groups: Vec<String> = groups.collect();
+        let here = |grants: &Self, namespace: &str| -> Vec<Option<Vec<Granted>>> {
+            let of_groups = groups.iter().map(|group| grants.by_group.get(group));
+            let all = [grants.by_account.get(account)].into_iter().chain(of_groups);
+            all.map(|granted| Some(granted?.get(namespace)?.roles.clone())).collect()
         };
-        let own: BTreeSet<&str> =
-            self.namespaces(account).chain(["", account.0.as_str()]).collect();
 
-        self.by_account.get(account) == other.by_account.get(account)
-            && GROUPS.iter().all(|group| own.iter().all(|namespace| is_alike(group, namespace)))
-            && self.by_group.get(&of_namespace(account))
-                == other.by_group.get(&of_namespace(account))
+        namespaces.into_iter().all(|namespace| here(self, namespace) == here(other, namespace))
     }
 
     /// The namespaces with bindings of their own for the account.
@@ -311,21 +309,21 @@ mod tests {
         assert!(grants.rules(&op, "").allow("update", "example.io", "widgets/status"));
     }
 
-    /// Anybody may bind a role to all accounts in a namespace of their own, again and again.
+    /// Anybody may bind a role to any account in a namespace of their own, again and again.
     #[test]
-    fn what_somebody_grants_to_all_elsewhere_changes_nothing() {
+    fn what_somebody_grants_elsewhere_changes_nothing() {
         let op = account("ops", "op");
         let grants = |namespace: &str| {
             let mut grants = Grants::of_accounts([op.clone()].into());
-            grants.add(&Subject::Account(op.clone()), "team", &granted("get", "widgets"));
             grants.add(&group("system:authenticated"), namespace, &granted("get", "gadgets"));
+            grants.add(&Subject::Account(op.clone()), namespace, &granted("get", "widgets"));
             grants
         };
 
-        let none = grants("elsewhere");
-        assert!(none.are_alike(&grants("aaa"), &op));
+        let (none, watched) = (grants("elsewhere"), ["team".to_owned()]);
+        assert!(none.are_alike(&grants("aaa"), &op, &watched));
         for matters in ["", "ops", "team"] {
-            assert!(!none.are_alike(&grants(matters), &op), "{matters}");
+            assert!(!none.are_alike(&grants(matters), &op, &watched), "{matters}");
         }
     }
 

@@ -27,6 +27,8 @@ pub(crate) struct Observed {
     /// The operator, as `NAMESPACE/NAME`.
     pub(crate) operator: String,
     pub(crate) account: Account,
+    /// The namespaces that it watches, according to its environment; empty for all.
+    pub(crate) watched_namespaces: Vec<String>,
     /// The permissions of all accounts, now.
     pub(crate) grants: watch::Receiver<Arc<Grants>>,
     pub(crate) owners: Owners,
@@ -100,7 +102,11 @@ impl Observed {
     pub(super) async fn grants_changed(&self) {
         let (mut grants, reviewed) = (self.grants.clone(), self.grants.borrow().clone());
         while grants.changed().await.is_ok() {
-            if !grants.borrow_and_update().are_alike(&reviewed, &self.account) {
+            if !grants.borrow_and_update().are_alike(
+                &reviewed,
+                &self.account,
+                &self.watched_namespaces,
+            ) {
                 return;
             }
         }
@@ -264,6 +270,7 @@ mod tests {
         Observed {
             operator: operator.to_owned(),
             account: (String::new(), String::new()),
+            watched_namespaces: Vec::new(),
             grants: watch::Sender::default().subscribe(),
             owners: owners.clone(),
             shared: Arc::default(),

@@ -45,9 +45,9 @@ impl Sample {
         limit: usize,
         token: &str,
     ) -> Result<Self, Failure> {
-        let document = match read(cluster, path, limit, token).await {
+        let document = match read(cluster, path, limit, token, LARGEST).await {
             Err(failure) if failure.cause == Cause::TooLarge => {
-                read(cluster, path, FEW, token).await
+                read(cluster, path, FEW, token, LARGEST).await
             }
             // The token has expired.
             Err(failure) if failure.cause == Cause::Gone && !token.is_empty() => {
@@ -56,7 +56,30 @@ impl Sample {
             read => read,
         };
 
-        let SampleDocument { metadata, items } = document?;
+        Ok(Self::of(document?, key, token.is_empty()))
+    }
+
+    /// Requests up to `limit` objects from the start of a collection, and fewer of them if they are larger
+    /// than `largest` bytes together.
+    pub(super) async fn request_within(
+        cluster: &Cluster,
+        key: &HashKey,
+        path: &str,
+        limit: usize,
+        largest: usize,
+    ) -> Result<Self, Failure> {
+        let document = match read(cluster, path, limit, "", largest).await {
+            Err(failure) if failure.cause == Cause::TooLarge => {
+                read(cluster, path, limit / 10, "", largest).await
+            }
+            read => read,
+        };
+
+        Ok(Self::of(document?, key, true))
+    }
+
+    fn of(document: SampleDocument, key: &HashKey, is_first: bool) -> Self {
+        let SampleDocument { metadata, items } = document;
 
         // An unreadable object shows nothing; its watch reports it.
         let objects: Vec<ObjectView> = items
@@ -69,8 +92,8 @@ impl Sample {
             None => UNKNOWN_REST,
         };
 
-        let total = token.is_empty().then_some(items.len() as u64 + rest);
-        Ok(Self { objects, total, token: metadata.token })
+        let total = is_first.then_some(items.len() as u64 + rest);
+        Self { objects, total, token: metadata.token }
     }
 }
 
@@ -79,13 +102,14 @@ async fn read(
     path: &str,
     limit: usize,
     token: &str,
+    largest: usize,
 ) -> Result<SampleDocument, Failure> {
     let rest = if token.is_empty() {
         String::new()
     } else {
         format!("&continue={}", percent_encode(token))
     };
-    cluster.get_json_within(&format!("{path}?limit={limit}{rest}"), LIST_METADATA, LARGEST).await
+    cluster.get_json_within(&format!("{path}?limit={limit}{rest}"), LIST_METADATA, largest).await
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::ApiKind;
 use super::declared;
 use super::sample::Sample;
-use super::serving::{OBJECTS, Signs};
+use super::serving::Signs;
 use crate::net::Failure;
 use crate::sources::api_server::api_resources::Kind;
 use crate::sources::api_server::connection::Cluster;
@@ -52,9 +52,19 @@ pub(crate) struct Contender {
     pub(crate) siblings: Vec<String>,
 }
 
+/// A sign that an operator owns a kind. Namespaces vote, not objects: whoever may create objects in one
+/// namespace chooses all managers in them, also that of the status.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Sign {
+    /// In how many namespaces objects show it.
+    pub(crate) namespaces: usize,
+    pub(crate) clarity: Clarity,
+}
+
 /// How clearly an operator shows as the owner of a kind.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Sign {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Clarity {
+    #[default]
     None,
     /// A writer has a name that begins like the operator's, with as many characters.
     Similar(usize),
@@ -64,11 +74,39 @@ pub(crate) enum Sign {
     Own,
 }
 
-/// Further objects to read of a kind, if the first ones show no sign.
-const MORE_OBJECTS: usize = 100;
+/// Objects to read of a kind. The first ones of a list are those of one namespace.
+const OBJECTS: usize = 100;
+
+/// Limit on their metadata, in bytes. A single object may have 256 KiB of annotations.
+const LARGEST: usize = 4 << 20;
 
 /// How long it counts as current.
 const CURRENT_FOR: Duration = Duration::from_secs(60);
+
+impl Known {
+    /// The sign of the operator in some objects of a kind.
+    fn sign(&self, kind: &ApiKind, objects: &[ObjectView]) -> Sign {
+        let Self { signs, declared } = self;
+        if signs.name(&kind.group) {
+            return Sign { namespaces: usize::MAX, clarity: Clarity::Own };
+        }
+
+        let mut clearest: BTreeMap<&str, Clarity> = BTreeMap::new();
+        for object in objects {
+            let writers = status_writers(object, kind.has_status);
+            let clarity = writers.map(|writer| signs.clarity_of(writer)).max().unwrap_or_default();
+            if clarity > Clarity::None {
+                let so_far = clearest.entry(&object.key.namespace).or_default();
+                *so_far = clarity.max(*so_far);
+            }
+        }
+
+        let is_declared = declared.contains(&kind.id());
+        let declared = if is_declared { Clarity::Declared } else { Clarity::None };
+        let clarity = clearest.values().copied().max().unwrap_or_default().max(declared);
+        Sign { namespaces: clearest.len(), clarity }
+    }
+}
 
 impl Scout {
     /// Looks for signs of each contender, also in some objects of the kind. A kind that cannot be read
@@ -85,36 +123,11 @@ impl Scout {
         }
 
         let path = contested.kind.collection(contested.namespace);
-        let first_page = Sample::request(&first.cluster, key, &path, OBJECTS, "").await;
-        let Sample { objects, token, .. } = first_page.unwrap_or_default();
-        let signs = self.signs(contenders, contested.kind, &objects);
-        if token.is_empty() || signs.iter().any(|sign| *sign != Sign::None) {
-            return Ok(signs);
-        }
-
-        // The first objects of the list may be those of somebody who creates them only for this.
-        let more = Sample::request(&first.cluster, key, &path, MORE_OBJECTS, &token).await;
-        Ok(self.signs(contenders, contested.kind, &more.unwrap_or_default().objects))
-    }
-
-    /// The sign of each contender in some objects of a kind.
-    fn signs(&self, contenders: &[Contender], kind: &ApiKind, objects: &[ObjectView]) -> Vec<Sign> {
-        let sign = |contender: &Contender| {
-            let Some((_, Known { signs, declared })) = self.known.get(&contender.operator) else {
-                return Sign::None;
-            };
-            let similar = objects.iter().map(|object| signs.similar_to(object)).max().unwrap_or(0);
-            let is_own =
-                signs.name(&kind.group) || objects.iter().any(|it| signs.wrote_status_of(it));
-            match (is_own, declared.contains(&kind.id()), similar) {
-                (true, ..) => Sign::Own,
-                (false, true, _) => Sign::Declared,
-                (false, false, 0) => Sign::None,
-                (false, false, length) => Sign::Similar(length),
-            }
-        };
-
-        contenders.iter().map(sign).collect()
+        let sample = Sample::request_within(&first.cluster, key, &path, OBJECTS, LARGEST).await;
+        let objects = sample.map(|sample| sample.objects).unwrap_or_default();
+        let known = |contender: &Contender| self.known.get(&contender.operator);
+        let sign = |contender| known(contender).map(|(_, it)| it.sign(contested.kind, &objects));
+        Ok(contenders.iter().map(|contender| sign(contender).unwrap_or_default()).collect())
     }
 
     /// Reads what is known of a contender, unless that is current.
@@ -140,5 +153,48 @@ impl Scout {
     /// Forgets all operators except these.
     pub(crate) fn retain(&mut self, is_there: impl Fn(&str) -> bool) {
         self.known.retain(|operator, _| is_there(operator));
+    }
+}
+
+/// The managers that have written the status of an object: as a subresource, if the kind has that.
+fn status_writers(object: &ObjectView, as_subresource: bool) -> impl Iterator<Item = &String> {
+    let writes = object.managers.iter().filter(move |manager| {
+        manager.subresource == "status" || (!as_subresource && manager.owns.status)
+    });
+    writes.map(|manager| &manager.name)
+}
+
+#[cfg(test)]
+mod tests {
+    use loopwatch_model::observation::{Manager, ObjectKey, Owned};
+
+    use super::*;
+
+    fn written(namespace: &str, manager: &str, subresource: &str) -> ObjectView {
+        let owns = Owned { status: true, finalizers: true, ..Owned::default() };
+        let (name, subresource) = (manager.to_owned(), subresource.to_owned());
+        ObjectView {
+            key: ObjectKey { namespace: namespace.to_owned(), ..ObjectKey::default() },
+            managers: vec![Manager { name, subresource, owns, ..Manager::default() }],
+            ..ObjectView::default()
+        }
+    }
+
+    #[test]
+    fn namespaces_vote_and_not_objects() {
+        let signs = Signs::named("op");
+        let known = Known { signs, declared: BTreeSet::new() };
+        let sign = |objects: &[ObjectView], has_status| {
+            known.sign(&ApiKind { has_status, ..ApiKind::default() }, objects)
+        };
+
+        let forged = [written("aaa", "op", "status"), written("aaa", "op", "status")];
+        assert_eq!(sign(&forged, true), Sign { namespaces: 1, clarity: Clarity::Own });
+        let real = [written("b", "op-worker", "status"), written("c", "op", "status")];
+        assert_eq!(sign(&real, true), Sign { namespaces: 2, clarity: Clarity::Own });
+
+        let whole = [written("b", "op", "")];
+        assert_eq!(sign(&whole, true), Sign::default(), "its status is not in it");
+        assert_eq!(sign(&whole, false), Sign { namespaces: 1, clarity: Clarity::Own });
     }
 }

@@ -10,6 +10,7 @@ use serde::Deserialize;
 
 use super::reviews::concurrently;
 use super::sample::Sample;
+use super::scout::Clarity;
 use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::api_resources::{ApiKind, Kind};
 use crate::sources::api_server::connection::{Cluster, JSON};
@@ -221,11 +222,6 @@ impl Signs {
         }
     }
 
-    /// Whether a manager with one of the names has written the status of an object.
-    pub(super) fn wrote_status_of(&self, object: &ObjectView) -> bool {
-        status_writers(object).any(|name| self.managers.contains(name))
-    }
-
     /// Whether an object shows a sign.
     pub(super) fn are_in(&self, object: &ObjectView) -> bool {
         let by_manager = writers(object).any(|name| self.managers.contains(name));
@@ -235,14 +231,23 @@ impl Signs {
         by_manager || object.finalizers.iter().map(domain_of).any(|domain| self.name(&domain))
     }
 
-    /// The length of the longest of the names that begins the name of a writer of a status, before a `-`:
-    /// cert-manager writes as `cert-manager-certificates-trigger`. 0 if there is none.
-    pub(super) fn similar_to(&self, object: &ObjectView) -> usize {
-        let begins = |writer: &String, name: &String| {
-            writer.strip_prefix(name.as_str()).is_some_and(|rest| rest.starts_with('-'))
+    #[cfg(test)]
+    pub(super) fn named(name: &str) -> Self {
+        Self { managers: [name.to_owned()].into(), ..Self::default() }
+    }
+
+    /// How clearly a name shows that the operator has this name.
+    pub(super) fn clarity_of(&self, writer: &str) -> Clarity {
+        if self.managers.contains(writer) {
+            return Clarity::Own;
+        }
+
+        // cert-manager writes as `cert-manager-certificates-trigger`.
+        let begins = |name: &&String| {
+            writer.strip_prefix(name.as_str()).is_some_and(|it| it.starts_with('-'))
         };
-        let names = |writer| self.managers.iter().filter(move |name| begins(writer, name));
-        status_writers(object).flat_map(names).map(String::len).max().unwrap_or(0)
+        let longest = self.managers.iter().filter(begins).map(String::len).max();
+        longest.map_or(Clarity::None, Clarity::Similar)
     }
 
     /// Whether a group or domain is one of the operator's domains, or a subdomain of one.
@@ -253,13 +258,6 @@ impl Signs {
                 .is_some_and(|rest| rest.is_empty() || rest.ends_with('.'))
         })
     }
-}
-
-/// The managers that have written the status of an object. Whoever creates an object chooses the name of the
-/// manager that wrote the finalizers, but the API server takes no status from them.
-fn status_writers(object: &ObjectView) -> impl Iterator<Item = &String> {
-    let writes = object.managers.iter().filter(|manager| manager.subresource == "status");
-    writes.map(|manager| &manager.name)
 }
 
 /// The managers that have written the status or the finalizers of an object.
@@ -309,23 +307,12 @@ mod tests {
         }
     }
 
-    /// Whoever creates an object chooses the manager of its finalizers.
     #[test]
-    fn only_the_writer_of_a_status_shows_the_owner() {
-        let signs = Signs { managers: ["op".to_owned()].into(), ..Signs::default() };
-        let written = |manager: &str, subresource: &str| {
-            let owns = Owned { status: true, finalizers: true, ..Owned::default() };
-            let (name, subresource) = (manager.to_owned(), subresource.to_owned());
-            ObjectView {
-                managers: vec![Manager { name, subresource, owns, ..Manager::default() }],
-                ..ObjectView::default()
-            }
-        };
-
-        assert!(signs.wrote_status_of(&written("op", "status")));
-        assert!(!signs.wrote_status_of(&written("op", "")));
-        assert_eq!(signs.similar_to(&written("op-worker", "status")), 2);
-        assert_eq!(signs.similar_to(&written("op-worker", "")), 0);
+    fn a_name_that_begins_like_the_operators_is_similar() {
+        let signs = Signs::named("op");
+        assert_eq!(signs.clarity_of("op"), Clarity::Own);
+        assert_eq!(signs.clarity_of("op-worker"), Clarity::Similar(2));
+        assert_eq!(signs.clarity_of("opera"), Clarity::None);
     }
 
     #[test]

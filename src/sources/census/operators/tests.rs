@@ -15,11 +15,17 @@ struct Cluster {
     census: Census,
     grants: Vec<(Subject, &'static str, Granted)>,
     wanted: Wanted,
+    known: BTreeSet<OperatorName>,
 }
 
 impl Cluster {
     fn new() -> Self {
-        Self { census: Census::default(), grants: Vec::new(), wanted: Wanted::default() }
+        Self {
+            census: Census::default(),
+            grants: Vec::new(),
+            wanted: Wanted::default(),
+            known: BTreeSet::new(),
+        }
     }
 
     /// Adds a Deployment with an account of its name, which may write this in the whole cluster.
@@ -99,7 +105,7 @@ impl Cluster {
             grants.add(subject, namespace, granted);
         }
         let kinds = [(GROUP, "widgets"), (GROUP, "gadgets"), ("apps", "deployments")];
-        self.census.find_operators(&grants, &served(&kinds), &self.wanted)
+        self.census.find_operators(&grants, &served(&kinds), &self.wanted, &self.known)
     }
 }
 
@@ -233,6 +239,12 @@ fn a_crowd_in_one_namespace_is_left_out() {
 
     assert_eq!((found.operators.len(), found.crowd), (MAX_PER_NAMESPACE + 1, 20));
     assert_eq!(claimants(&found, "gadgets"), ["op"]);
+
+    let last = OperatorName { namespace: "aaa".to_owned(), name: "evil-069".to_owned() };
+    assert!(!found.operators.iter().any(|it| it.name == last));
+    cluster.known.insert(last.clone());
+    let found = cluster.find();
+    assert!(found.operators.iter().any(|it| it.name == last), "who is known comes first");
 }
 
 #[test]

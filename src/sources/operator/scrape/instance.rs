@@ -138,7 +138,6 @@ impl Instance {
 
     /// Searches if necessary, then scrapes once. Returns the wait until the next round.
     pub(super) async fn round(&mut self) -> Result<Duration, Closed> {
-        let _turn = self.options.turns.take().await;
         if self.on_node.is_none() && self.own.is_some() {
             let sockets = sockets::read(&self.options.proc).await;
             self.on_node = Some(sockets.is_some_and(|sockets| sockets.of_node));
@@ -181,12 +180,16 @@ impl Instance {
     async fn scrape(&mut self, mut endpoint: Endpoint) -> Result<Duration, Closed> {
         let name = self.target.name.clone();
         let sink = |content_type: Option<&str>| Parsing(Intake::new(name, content_type));
+        let turn = self.options.turns.take().await;
         let Attempt { result, took, cost, bytes } = endpoint.client.get(LIMITS, sink).await;
         let (shown, address) = (endpoint.client.shown(), endpoint.client.url().address());
         let finish = |Parsing(intake): Parsing| {
             intake.finish(took.into()).map_err(|failure| prefixed(&shown, failure))
         };
-        match result.and_then(finish) {
+        let result = result.and_then(finish);
+        drop(turn); // the receiver of observations may be slow
+
+        match result {
             Ok(mut view) => {
                 self.failing_since = None;
                 if endpoint.content == Content::ControlLoop {
@@ -263,9 +266,11 @@ impl Instance {
             return Ok(());
         }
 
+        let turn = self.options.turns.take().await;
         let began = Instant::now();
         let found = search(&candidates, &reach).await;
         self.searches.took(began.elapsed());
+        drop(turn);
 
         let working = self
             .endpoint

@@ -32,7 +32,14 @@ pub(crate) struct ScrapeOptions {
 #[derive(Clone, Debug)]
 pub(crate) struct ScrapeTurns {
     at_once: usize,
-    turns: Arc<Semaphore>,
+    /// Those of this operator, and those of all that share the limit.
+    own: Arc<Semaphore>,
+    all: Arc<Semaphore>,
+}
+
+/// A turn lasts as long as it exists.
+pub(super) struct Turn {
+    _permits: [Option<OwnedSemaphorePermit>; 2],
 }
 
 /// Where the operator's metrics are.
@@ -62,14 +69,25 @@ pub(crate) const DEFAULT_INTERVAL: Duration = Duration::from_secs(10);
 /// Scrapes at the same time, unless there are several groups of them.
 const AT_ONCE: usize = 8;
 
+/// Those of one operator among several that share the limit. Its slow Pods hold up only its other ones.
+const OF_OPERATOR: usize = 2;
+
 impl ScrapeTurns {
     pub(crate) fn of(at_once: usize) -> Self {
-        Self { at_once, turns: Arc::new(Semaphore::new(at_once)) }
+        let turns = || Arc::new(Semaphore::new(at_once));
+        Self { at_once, own: turns(), all: turns() }
     }
 
-    /// Waits for a turn, which lasts as long as the permit. Nobody closes the semaphore.
-    pub(super) async fn take(&self) -> Option<OwnedSemaphorePermit> {
-        Arc::clone(&self.turns).acquire_owned().await.ok()
+    /// The turns of one of several operators.
+    pub(crate) fn of_operator(&self) -> Self {
+        Self { own: Arc::new(Semaphore::new(OF_OPERATOR)), ..self.clone() }
+    }
+
+    /// Waits for a turn. Nobody closes the semaphores.
+    pub(super) async fn take(&self) -> Turn {
+        let own = Arc::clone(&self.own).acquire_owned().await.ok();
+        let all = Arc::clone(&self.all).acquire_owned().await.ok();
+        Turn { _permits: [own, all] }
     }
 }
 
