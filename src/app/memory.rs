@@ -14,16 +14,20 @@ const SHARE: u64 = 85;
 
 /// Lowers the limit on objects to fit the container's memory limit. No setting lifts that: who may change the
 /// settings in the cluster cannot make the kernel kill loopwatch.
-pub(super) fn limited(mut settings: Settings) -> Settings {
-    if let Some(limit) = own_memory_limit() {
-        settings.limits.objects = objects(limit).min(settings.limits.objects);
-        info!(
-            memory_limit_bytes = limit,
-            objects = settings.limits.objects,
-            "derived the limit on objects from the memory limit"
-        );
-    }
+pub(super) fn limited(settings: Settings) -> Settings {
+    let Some(limit) = own_memory_limit() else { return settings };
+    let settings = fitting(settings, limit);
+    info!(
+        memory_limit_bytes = limit,
+        objects = settings.limits.objects,
+        "derived the limit on objects from the memory limit"
+    );
 
+    settings
+}
+
+fn fitting(mut settings: Settings, limit: u64) -> Settings {
+    settings.limits.objects = objects(limit).min(settings.limits.objects);
     settings
 }
 
@@ -35,6 +39,17 @@ fn objects(limit: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_setting_lowers_the_limit_and_does_not_raise_it() {
+        let fitting = |objects: usize| {
+            let mut settings = Settings::default();
+            settings.limits.objects = objects;
+            fitting(settings, 128 << 20).limits.objects
+        };
+
+        assert_eq!((fitting(900_000), fitting(500)), (objects(128 << 20), 500));
+    }
 
     #[test]
     fn the_memory_limit_of_the_manifests_allows_fifty_thousand_objects() {

@@ -301,6 +301,7 @@ fn marks_and_references_name_nobody() {
         labels: text(&[
             ("app.kubernetes.io/instance", "payroll"),
             ("app.kubernetes.io/managed-by", "Helm"),
+            ("example.org/managed-by", "payroll"),
         ]),
         references: vec![reference],
         startup: vec![StartupRead { name: "payroll".into(), ..StartupRead::default() }],
@@ -315,6 +316,7 @@ fn marks_and_references_name_nobody() {
     assert_eq!(object.annotations["example.org/owner-kind"], "Shop");
     assert_eq!(object.labels["app.kubernetes.io/instance"], object.key.name);
     assert_eq!(object.labels["app.kubernetes.io/managed-by"], "Helm");
+    assert_eq!(object.labels["example.org/managed-by"], object.key.name, "no tool, but anything");
 
     assert_eq!(object.references[0].namespace, object.key.namespace);
     assert_eq!(object.references[0].name, object.key.name);
