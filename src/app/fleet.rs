@@ -32,7 +32,6 @@ use self::places::{Judged, choose};
 use self::remembered::Remembered;
 pub(super) use self::remembered::RememberedOperators;
 use self::settlement::{OwnedKinds, Settlement};
-use self::thresholds::Shared as SharedLimits;
 use super::DRAIN;
 use super::rebuild::{Channels, Connection, Sources, connected};
 use crate::config::Flags;
@@ -435,7 +434,7 @@ impl Running {
     /// The thresholds of one operator.
     fn settings_of_one(&self, is_wide: bool) -> Settings {
         let wide = self.members.values().filter(|member| member.is_wide).count();
-        thresholds::of_one(self.follower.settings.borrow().clone(), SharedLimits { wide, is_wide })
+        thresholds::of_one(self.follower.settings.borrow().clone(), wide, is_wide)
     }
 
     /// Tells all models the thresholds in effect.

@@ -3,15 +3,6 @@
 use loopwatch_model::finding::{Alert, FINDINGS, Severity};
 use loopwatch_model::settings::{FindingRule, OBJECT_BYTES, Settings};
 
-/// How many operators share the memory.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Shared {
-    /// Those that own a kind in the whole cluster.
-    pub(super) wide: usize,
-    /// Whether this is one of them.
-    pub(super) is_wide: bool,
-}
-
 /// The memory of a model without objects, in bytes (measured).
 const MODEL_BYTES: usize = 512 << 10;
 
@@ -38,9 +29,9 @@ pub(super) fn places(settings: &Settings) -> (usize, usize) {
 }
 
 /// Limits the objects of one of many operators. Those that own a kind in the whole cluster may each have twice
-/// as many as if all were equal, because they are not. A problem of the others, or of their objects, pages
-/// nobody, because a tenant may have made it.
-pub(super) fn of_one(mut settings: Settings, Shared { wide, is_wide }: Shared) -> Settings {
+/// as many as if all `wide` ones were equal, because they are not. A problem of the others, or of their
+/// objects, pages nobody, because a tenant may have made it.
+pub(super) fn of_one(mut settings: Settings, wide: usize, is_wide: bool) -> Settings {
     let all = settings.limits.objects;
     let for_narrow = all / FOR_NARROW;
     let share = match (is_wide, wide) {
@@ -73,8 +64,7 @@ mod tests {
     fn operators_of_single_namespaces_have_a_fixed_share() {
         let mut settings = Settings::default();
         settings.limits.objects = 200_000;
-        let share =
-            |wide, is_wide| of_one(settings.clone(), Shared { wide, is_wide }).limits.objects;
+        let share = |wide, is_wide| of_one(settings.clone(), wide, is_wide).limits.objects;
         assert_eq!((share(1, true), share(2, true), share(29, true)), (150_000, 99_418, 9_418));
         assert_eq!((share(0, false), share(100, false)), (1_000, 1_000));
         assert_eq!(share(10_000, true), LEAST, "a small share still shows something");
@@ -86,7 +76,7 @@ mod tests {
 
     #[test]
     fn an_operator_of_single_namespaces_pages_nobody() {
-        let rules = |is_wide| of_one(Settings::default(), Shared { wide: 1, is_wide }).findings;
+        let rules = |is_wide| of_one(Settings::default(), 1, is_wide).findings;
         assert!(rules(true).is_empty());
 
         let narrow = rules(false);
@@ -98,7 +88,7 @@ mod tests {
         let mut own = Settings::default();
         let rule = FindingRule { severity: Some(Severity::Info), ..FindingRule::default() };
         own.findings.insert("OperatorDown".to_owned(), vec![rule.clone()]);
-        let rules = of_one(own, Shared { wide: 1, is_wide: false }).findings;
+        let rules = of_one(own, 1, false).findings;
         assert_eq!(rules["OperatorDown"][0], rule, "the rule of the user decides");
     }
 }
