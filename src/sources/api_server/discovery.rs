@@ -41,8 +41,9 @@ pub(crate) use self::options::{
 pub(crate) use self::permissions::{Rules, fuzzing, is_allowed};
 pub(crate) use self::reviews::NOWHERE;
 use self::reviews::{Question, Reviews};
-pub(crate) use self::scout::{Clarity, Contender, Contested, Scout, Sign};
+pub(crate) use self::scout::{Contender, Contested, Scout, Sign};
 use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
+pub(crate) use self::serving::Clarity;
 use self::serving::Serving;
 use self::withdrawn::Withdrawn;
 use super::api_resources::{ApiKind, ApiResources};

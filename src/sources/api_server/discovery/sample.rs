@@ -19,6 +19,16 @@ pub(super) struct Sample {
     pub(super) token: String,
 }
 
+/// How much of a collection to request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Portion {
+    /// The number of objects, and that after a response that was too large.
+    pub(super) limit: usize,
+    pub(super) few: usize,
+    /// The largest response, in bytes.
+    pub(super) largest: usize,
+}
+
 #[derive(Deserialize)]
 struct SampleDocument {
     #[serde(default)]
@@ -45,41 +55,31 @@ impl Sample {
         limit: usize,
         token: &str,
     ) -> Result<Self, Failure> {
-        let document = match read(cluster, path, limit, token, LARGEST).await {
-            Err(failure) if failure.cause == Cause::TooLarge => {
-                read(cluster, path, FEW, token, LARGEST).await
-            }
-            // The token has expired.
-            Err(failure) if failure.cause == Cause::Gone && !token.is_empty() => {
-                return Box::pin(Self::request(cluster, key, path, limit, "")).await;
-            }
-            read => read,
-        };
-
-        Ok(Self::of(document?, key, token.is_empty()))
+        let portion = Portion { limit, few: FEW, largest: LARGEST };
+        Self::request_portion(cluster, key, path, portion, token).await
     }
 
-    /// Requests up to `limit` objects from the start of a collection, and fewer of them if they are larger
-    /// than `largest` bytes together.
-    pub(super) async fn request_within(
+    /// Requests a portion of a collection, starting at the token.
+    pub(super) async fn request_portion(
         cluster: &Cluster,
         key: &HashKey,
         path: &str,
-        limit: usize,
-        largest: usize,
+        portion: Portion,
+        token: &str,
     ) -> Result<Self, Failure> {
-        let document = match read(cluster, path, limit, "", largest).await {
+        let Portion { limit, few, largest } = portion;
+        let document = match read(cluster, path, limit, token, largest).await {
             Err(failure) if failure.cause == Cause::TooLarge => {
-                read(cluster, path, limit / 10, "", largest).await
+                read(cluster, path, few, token, largest).await
+            }
+            // The token has expired.
+            Err(failure) if failure.cause == Cause::Gone && !token.is_empty() => {
+                return Box::pin(Self::request_portion(cluster, key, path, portion, "")).await;
             }
             read => read,
         };
 
-        Ok(Self::of(document?, key, true))
-    }
-
-    fn of(document: SampleDocument, key: &HashKey, is_first: bool) -> Self {
-        let SampleDocument { metadata, items } = document;
+        let SampleDocument { metadata, items } = document?;
 
         // An unreadable object shows nothing; its watch reports it.
         let objects: Vec<ObjectView> = items
@@ -92,8 +92,8 @@ impl Sample {
             None => UNKNOWN_REST,
         };
 
-        let total = is_first.then_some(items.len() as u64 + rest);
-        Self { objects, total, token: metadata.token }
+        let total = token.is_empty().then_some(items.len() as u64 + rest);
+        Ok(Self { objects, total, token: metadata.token })
     }
 }
 

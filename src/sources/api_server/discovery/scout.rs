@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::ApiKind;
 use super::declared;
-use super::sample::Sample;
-use super::serving::Signs;
+use super::sample::{Portion, Sample};
+use super::serving::{Clarity, Signs};
 use crate::net::Failure;
 use crate::sources::api_server::api_resources::Kind;
 use crate::sources::api_server::connection::Cluster;
@@ -61,24 +61,9 @@ pub(crate) struct Sign {
     pub(crate) clarity: Clarity,
 }
 
-/// How clearly an operator shows as the owner of a kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Clarity {
-    #[default]
-    None,
-    /// A writer has a name that begins like the operator's, with as many characters.
-    Similar(usize),
-    /// A ClusterServiceVersion declares the kind to be the operator's.
-    Declared,
-    /// A writer of a status, or the group of the kind, is the operator's.
-    Own,
-}
-
-/// Objects to read of a kind. The first ones of a list are those of one namespace.
-const OBJECTS: usize = 100;
-
-/// Limit on their metadata, in bytes. A single object may have 256 KiB of annotations.
-const LARGEST: usize = 4 << 20;
+/// What to read of a kind. The first objects of a list are those of one namespace, and a single object may have
+/// 256 KiB of annotations.
+const PORTION: Portion = Portion { limit: 100, few: 10, largest: 4 << 20 };
 
 /// How long it counts as current.
 const CURRENT_FOR: Duration = Duration::from_secs(60);
@@ -123,7 +108,7 @@ impl Scout {
         }
 
         let path = contested.kind.collection(contested.namespace);
-        let sample = Sample::request_within(&first.cluster, key, &path, OBJECTS, LARGEST).await;
+        let sample = Sample::request_portion(&first.cluster, key, &path, PORTION, "").await;
         let objects = sample.map(|sample| sample.objects).unwrap_or_default();
         let known = |contender: &Contender| self.known.get(&contender.operator);
         let sign = |contender| known(contender).map(|(_, it)| it.sign(contested.kind, &objects));

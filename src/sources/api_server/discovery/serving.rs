@@ -10,7 +10,6 @@ use serde::Deserialize;
 
 use super::reviews::concurrently;
 use super::sample::Sample;
-use super::scout::Clarity;
 use crate::net::{Failure, percent_encode};
 use crate::sources::api_server::api_resources::{ApiKind, Kind};
 use crate::sources::api_server::connection::{Cluster, JSON};
@@ -30,6 +29,19 @@ pub(super) struct Serving {
 pub(super) struct Signs {
     managers: BTreeSet<String>,
     domains: BTreeSet<String>,
+}
+
+/// How clearly an operator shows as the owner of a kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Clarity {
+    #[default]
+    None,
+    /// A writer has a name that begins like the operator's, with as many characters.
+    Similar(usize),
+    /// A ClusterServiceVersion declares the kind to be the operator's.
+    Declared,
+    /// A writer of a status, or the group of the kind, is the operator's.
+    Own,
 }
 
 #[derive(Deserialize)]
