@@ -378,7 +378,6 @@ impl Running {
         let observed = Observed {
             operator: operator.name.to_string(),
             account: operator.account.clone(),
-            watched_namespaces: operator.watched_namespaces.clone(),
             grants: grants.subscribe(),
             owners: self.owners.clone(),
             shared: Arc::clone(self.census.shared()),

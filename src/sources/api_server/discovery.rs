@@ -145,7 +145,7 @@ impl Discovery {
     pub(crate) async fn operator_changed(&self) {
         match &self.options.observed {
             Some(observed) => tokio::select! {
-                () = observed.grants_changed() => {}
+                () = observed.grants_changed(self.cluster.watched_namespaces()) => {}
                 () = observed.owned_changed(&self.owned) => {}
             },
             None => std::future::pending().await,

@@ -140,15 +140,21 @@ impl Grants {
 
     /// The rules in force for an account in a namespace, with those in force everywhere.
     pub(crate) fn rules(&self, account: &Account, namespace: &str) -> Rules {
+        let everywhere = self.granted(account, "");
+        let here = (!namespace.is_empty()).then(|| self.granted(account, namespace));
+        rules(everywhere.chain(here.into_iter().flatten()))
+    }
+
+    /// What bindings in a namespace, or in the whole cluster, grant to an account and to its groups.
+    fn granted<'a>(
+        &'a self,
+        account: &Account,
+        namespace: &'a str,
+    ) -> impl Iterator<Item = &'a Granted> + use<'a> {
         let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
         let of_groups = groups.filter_map(|group| self.by_group.get(&group));
         let all = self.by_account.get(account).into_iter().chain(of_groups);
-
-        let granted = all.flat_map(|granted| {
-            let here = (!namespace.is_empty()).then(|| granted.get(namespace)).flatten();
-            granted.get("").into_iter().chain(here).flat_map(|it| &it.roles)
-        });
-        rules(granted)
+        all.filter_map(move |granted| granted.get(namespace)).flat_map(|it| &it.roles)
     }
 
     /// The rules that bindings in a namespace grant to the account itself, or to the accounts of its
@@ -168,15 +174,10 @@ impl Grants {
     /// own, and change them all the time.
     pub(super) fn are_alike(&self, other: &Self, account: &Account, watched: &[String]) -> bool {
         let namespaces = watched.iter().map(String::as_str).chain(["", account.0.as_str()]);
-        let groups = GROUPS.map(str::to_owned).into_iter().chain([of_namespace(account)]);
-        let groups: Vec<String> = groups.collect();
-        let here = |grants: &Self, namespace: &str| -> Vec<Option<Vec<Granted>>> {
-            let of_groups = groups.iter().map(|group| grants.by_group.get(group));
-            let all = [grants.by_account.get(account)].into_iter().chain(of_groups);
-            all.map(|granted| Some(granted?.get(namespace)?.roles.clone())).collect()
-        };
+        let is_alike =
+            |namespace| self.granted(account, namespace).eq(other.granted(account, namespace));
 
-        namespaces.into_iter().all(|namespace| here(self, namespace) == here(other, namespace))
+        namespaces.into_iter().all(is_alike)
     }
 
     /// The namespaces with bindings of their own for the account.

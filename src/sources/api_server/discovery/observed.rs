@@ -27,8 +27,6 @@ pub(crate) struct Observed {
     /// The operator, as `NAMESPACE/NAME`.
     pub(crate) operator: String,
     pub(crate) account: Account,
-    /// The namespaces that it watches, according to its environment; empty for all.
-    pub(crate) watched_namespaces: Vec<String>,
     /// The permissions of all accounts, now.
     pub(crate) grants: watch::Receiver<Arc<Grants>>,
     pub(crate) owners: Owners,
@@ -98,15 +96,12 @@ impl Observed {
         Reviews::known(everywhere, homes.collect())
     }
 
-    /// Waits until the permissions of the account differ from those of the last review.
-    pub(super) async fn grants_changed(&self) {
+    /// Waits until the permissions of the account, whose workload watches these namespaces, differ from those of
+    /// the last review.
+    pub(super) async fn grants_changed(&self, watched: &[String]) {
         let (mut grants, reviewed) = (self.grants.clone(), self.grants.borrow().clone());
         while grants.changed().await.is_ok() {
-            if !grants.borrow_and_update().are_alike(
-                &reviewed,
-                &self.account,
-                &self.watched_namespaces,
-            ) {
+            if !grants.borrow_and_update().are_alike(&reviewed, &self.account, watched) {
                 return;
             }
         }
@@ -270,7 +265,6 @@ mod tests {
         Observed {
             operator: operator.to_owned(),
             account: (String::new(), String::new()),
-            watched_namespaces: Vec::new(),
             grants: watch::Sender::default().subscribe(),
             owners: owners.clone(),
             shared: Arc::default(),

@@ -26,7 +26,6 @@ fn observed(owners: &Owners) -> Observed {
     Observed {
         operator: OPERATOR.to_owned(),
         account,
-        watched_namespaces: Vec::new(),
         grants: watch::Sender::new(Arc::new(grants)).subscribe(),
         owners: owners.clone(),
         shared: Arc::default(),
