@@ -43,7 +43,7 @@ use crate::sources::api_server::{
     ApiKind, ApiResources, Cluster, Discovery, Grants, Observed, OperatorName, Owners, Reach,
     SecretAccess,
 };
-use crate::sources::census::{Census, Found, FoundOperator, NotJudged, Skipped, Wanted};
+use crate::sources::census::{Census, Found, NotJudged, Skipped, Wanted};
 use crate::sources::feed::{Closed, Feed};
 use crate::sources::operator::ScrapeTurns;
 use crate::sources::supervisor::panic_message;
@@ -238,11 +238,11 @@ impl Running {
         }
 
         self.stop_others(&judged, &found).await;
-        self.start_new(&judged);
-        self.note_reach(&judged).await;
-        self.send_grants(&judged);
-        self.publish(&found, &owned, &served);
         self.judged = judged;
+        self.start_new();
+        self.share_limits().await;
+        self.send_grants();
+        self.publish(&found, &owned, &served);
         self.remember().await;
         self.report_left_out(without_place + found.crowd, feed).await;
         Ok(())
@@ -339,41 +339,31 @@ impl Running {
         self.follower.stop_together(stopping).await;
     }
 
-    fn start_new(&mut self, judged: &[Judged]) {
-        let new = judged.iter().filter(|it| !self.members.contains_key(&it.operator.name));
-        for judged in new.collect::<Vec<_>>() {
-            let (Judged { operator, is_gone, .. }, is_wide) = (judged, judged.is_wide());
+    fn start_new(&mut self) {
+        let new = self.judged.iter().filter(|it| !self.members.contains_key(&it.operator.name));
+        for judged in new.cloned().collect::<Vec<_>>() {
+            let Judged { operator, is_gone, .. } = &judged;
             info!(operator = %operator.name, account = operator.account.1, is_gone, "watching this operator");
             let grants = match is_gone {
                 true => self.follower.remembered.grants(operator),
                 false => None,
             };
-            self.start(operator, is_wide, grants.unwrap_or_else(|| Arc::clone(&self.grants)));
+            self.start(&judged, grants.unwrap_or_else(|| Arc::clone(&self.grants)));
         }
-    }
-
-    /// Notes how far the claims of the operators reach, and shares the limits among them.
-    async fn note_reach(&mut self, judged: &[Judged]) {
-        for it in judged {
-            if let Some(member) = self.members.get_mut(&it.operator.name) {
-                member.is_wide = it.is_wide();
-            }
-        }
-
-        self.share_limits().await;
     }
 
     /// Tells the models the permissions of all accounts. Those of operators that are gone stay as they
     /// were: their roles are gone, too.
-    fn send_grants(&self, judged: &[Judged]) {
-        for operator in judged.iter().filter(|it| !it.is_gone) {
+    fn send_grants(&self) {
+        for operator in self.judged.iter().filter(|it| !it.is_gone) {
             if let Some(member) = self.members.get(&operator.operator.name) {
                 member.change_grants(&self.grants);
             }
         }
     }
 
-    fn start(&mut self, operator: &FoundOperator, is_wide: bool, grants: Arc<Grants>) {
+    fn start(&mut self, judged: &Judged, grants: Arc<Grants>) {
+        let operator = &judged.operator;
         let grants = watch::Sender::new(grants);
         let observed = Observed {
             operator: operator.name.to_string(),
@@ -388,11 +378,11 @@ impl Running {
         // The account of loopwatch has no permission to read them, and should not.
         options.discovery.secrets = SecretAccess::Off;
         options.scrape.standalone = true;
-        let turns = if is_wide { &self.turns.wide } else { &self.turns.narrow };
+        let turns = if judged.is_wide() { &self.turns.wide } else { &self.turns.narrow };
         options.scrape.turns = turns.of_operator();
 
         let cluster = self.cluster.observing(&operator.name, operator.watched_namespaces.clone());
-        let settings = self.settings_of_one(is_wide);
+        let settings = self.settings_of(judged);
         let (member, task) = Member::start(
             &self.follower,
             operator,
@@ -431,16 +421,17 @@ impl Running {
     }
 
     /// The thresholds of one operator.
-    fn settings_of_one(&self, is_wide: bool) -> Settings {
-        let wide = self.members.values().filter(|member| member.is_wide).count();
-        thresholds::of_one(self.follower.settings.borrow().clone(), wide, is_wide)
+    fn settings_of(&self, judged: &Judged) -> Settings {
+        let wide = self.judged.iter().filter(|it| it.is_wide()).count();
+        thresholds::of_one(self.follower.settings.borrow().clone(), wide, judged.is_wide())
     }
 
     /// Tells all models the thresholds in effect.
-    async fn share_limits(&mut self) {
-        for member in self.members.values() {
-            let settings = self.settings_of_one(member.is_wide);
-            member.change_settings(&settings).await;
+    async fn share_limits(&self) {
+        for judged in &self.judged {
+            if let Some(member) = self.members.get(&judged.operator.name) {
+                member.change_settings(&self.settings_of(judged)).await;
+            }
         }
     }
 

@@ -405,14 +405,19 @@ impl Zoo {
         arguments.extend(operator.iter().map(|argument| json!(argument)));
         kube.apply(&deployment);
 
+        self.started("")
+    }
+
+    /// Waits for a Pod of the operator that has started, and is not an earlier one.
+    fn started(&self, earlier: &str) -> Beside<'_> {
         let pod = eventually(Duration::from_secs(60), "the operator has started", || {
-            let pods = kube.try_list("v1", "Pod", NAMESPACE)?;
-            let pod = pods.first().ok_or("there is no Pod")?;
-            let status = &pod["status"]["containerStatuses"][0];
-            match status["containerID"].as_str().is_some_and(|id| !id.is_empty()) {
-                true => Ok(pod["metadata"]["name"].as_str().unwrap_or_default().to_owned()),
-                false => Err(pod["status"].to_string()),
-            }
+            let pods = self.node.plane.kube.try_list("v1", "Pod", NAMESPACE)?;
+            let has_started = |pod: &&Value| {
+                let id = &pod["status"]["containerStatuses"][0]["containerID"];
+                pod["metadata"]["name"] != earlier && id.as_str().is_some_and(|id| !id.is_empty())
+            };
+            let found = pods.iter().find(has_started).ok_or_else(|| json!(pods).to_string())?;
+            Ok(found["metadata"]["name"].as_str().unwrap_or_default().to_owned())
         });
 
         Beside { node: &self.node, pod }

@@ -19,6 +19,7 @@ use crate::app::rebuild::{self, Connection, Core};
 use crate::app::reload::Effective;
 use crate::app::senders::Senders;
 use crate::app::{SharedModel, state};
+use crate::config::Flags;
 use crate::export::server::Exporter;
 use crate::lock::lock;
 use crate::sources::api_server::{Cluster, Grants};
@@ -36,8 +37,6 @@ pub(super) struct Member {
     /// Its sources start again only with all others.
     effective: watch::Sender<Effective>,
     state_dir: Option<PathBuf>,
-    /// Whether the operator owns a kind in the whole cluster.
-    pub(super) is_wide: bool,
     stop: CancellationToken,
     /// Whether its findings and alerts end with it.
     is_dismissed: Arc<AtomicBool>,
@@ -71,7 +70,7 @@ impl Member {
         let mut flags = (*follower.flags).clone();
         flags.state_dir = flags.state_dir.and_then(|dir| own_folder(&dir, &name));
 
-        let model = Arc::new(Mutex::new(restored(follower, operator, &settings)));
+        let model = Arc::new(Mutex::new(restored(follower, operator, &settings, &flags)));
         let exporter = Arc::new(follower.exporter.for_operator(model.clone(), &name));
         let senders = Senders::start_for(&name, &flags, &model, &exporter);
 
@@ -99,7 +98,6 @@ impl Member {
             grants,
             effective: sender,
             state_dir: flags.state_dir.clone(),
-            is_wide: false,
             stop: stop.clone(),
             is_dismissed: Arc::clone(&is_dismissed),
             ended: ended.clone(),
@@ -211,15 +209,20 @@ fn own_folder(root: &Path, operator: &str) -> Option<PathBuf> {
 }
 
 /// A model with what an earlier one of this operator knew.
-fn restored(follower: &Follower, operator: &FoundOperator, settings: &Settings) -> Model {
+fn restored(
+    follower: &Follower,
+    operator: &FoundOperator,
+    settings: &Settings,
+    flags: &Flags,
+) -> Model {
     let mut model = Model::new(settings.clone());
     let checkpoint = lock(&follower.checkpoints).remove(&operator.name);
-    match (checkpoint, &follower.flags.state_dir) {
+    match (checkpoint, &flags.state_dir) {
         (Some(checkpoint), _) => {
             let restored = Observation::Restored(Box::new(checkpoint));
             model.apply(SystemClock::new().wall(), restored);
         }
-        (None, Some(dir)) => state::restore(&dir.join(operator.name.to_string()), &mut model),
+        (None, Some(dir)) => state::restore(dir, &mut model),
         (None, None) => {}
     }
 

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
-use super::{Beside, LOOPWATCH, MANAGER, NAMESPACE, Zoo, expect_kept};
-use loopwatch_testbed::wait::{eventually, pause};
+use super::{LOOPWATCH, MANAGER, NAMESPACE, Zoo, expect_kept};
+use loopwatch_testbed::wait::pause;
 
 /// A Pod that somebody evicts, as `kubectl drain` does, is replaced at once.
 pub(super) fn evicted(zoo: &Zoo) {
@@ -20,8 +20,7 @@ pub(super) fn evicted(zoo: &Zoo) {
         "metadata": {"name": beside.pod, "namespace": NAMESPACE}});
     let made = kube.call("POST", &path, "application/json", Some(&eviction));
     made.unwrap_or_else(|error| panic!("{error}"));
-    let next = replacement(zoo, &beside.pod);
-    next.expect_ready();
+    zoo.started(&beside.pod).expect_ready();
     pause(Duration::from_secs(30)); // longer than `operator_down_after`
 
     // True anyway: only who has a token may read the metrics, and loopwatch elsewhere sends it to no Pod.
@@ -31,21 +30,6 @@ pub(super) fn evicted(zoo: &Zoo) {
     assert!(opened.is_empty(), "{opened:?}");
     expect_kept(&outside);
     zoo.delete_widgets();
-}
-
-/// Waits for the Pod that replaces another one.
-fn replacement<'a>(zoo: &'a Zoo, old: &str) -> Beside<'a> {
-    let pod = eventually(Duration::from_secs(60), "another Pod has started", || {
-        let pods = zoo.node.plane.kube.try_list("v1", "Pod", NAMESPACE)?;
-        let has_started = |pod: &&Value| {
-            let id = &pod["status"]["containerStatuses"][0]["containerID"];
-            pod["metadata"]["name"] != old && id.as_str().is_some_and(|id| !id.is_empty())
-        };
-        let found = pods.iter().find(has_started).ok_or_else(|| json!(pods).to_string())?;
-        Ok(found["metadata"]["name"].as_str().unwrap_or_default().to_owned())
-    });
-
-    Beside { node: &zoo.node, pod }
 }
 
 /// An operator that the kernel kills again and again, but only after it has worked for a while.
