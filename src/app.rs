@@ -53,6 +53,10 @@ const CHANNEL: usize = 1024;
 /// Observations that the pump applies under one lock, well within a millisecond.
 const BATCH: usize = 128;
 
+/// Observations for which a pump keeps memory while it waits. A full batch takes 40 KB, and there may be a
+/// pump for each of many operators.
+const KEPT_BATCH: usize = 8;
+
 /// Longest time between two ticks of the model, in milliseconds. With the wait for the next coarse
 /// timer, ages at a scrape are accurate to a second.
 const MAX_TICK_INTERVAL: u64 = 1000 - 64;
@@ -231,7 +235,7 @@ pub(crate) async fn pump(
     outlets: Outlets,
 ) -> (Option<Segments>, Ended) {
     let observations = observations.borrow_mut();
-    let mut batch = Vec::with_capacity(BATCH);
+    let mut batch = Vec::new();
     loop {
         let due = lock(&model).next_due().map(|due| due.since(observations.now()));
         let wait = due.map_or(MAX_TICK_INTERVAL, |span| {
@@ -256,6 +260,8 @@ pub(crate) async fn pump(
         }
 
         let reports = apply(&mut lock(&model), batch.drain(..), &outlets);
+        batch.shrink_to(KEPT_BATCH);
+
         // The model repeats a probe that `ask` refuses.
         reports.probes.into_iter().for_each(|probe| _ = ask(probe));
         let operator = outlets.operator.as_deref();

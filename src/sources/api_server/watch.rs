@@ -187,8 +187,13 @@ pub(crate) struct Watcher<S: WatchSink> {
 
 /// Limit on concurrent lists, over all watches.
 const LISTS_AT_ONCE: usize = 8;
-/// Requested duration of a stream. Some load balancers drop idle connections after 240 s.
+/// Requested duration of a stream on which no bookmark has come in time. Some load balancers drop idle
+/// connections after 240 s.
 const STREAM_FOR: Duration = Duration::from_secs(200);
+/// Requested duration of a stream with bookmarks, which come approximately every minute: so its connection is
+/// not idle, and silence shows that it is dead. client-go requests at most as much (`minWatchTimeout` in its
+/// reflector, doubled), so what stands between operators and the API server lets it pass.
+const STREAM_WITH_BOOKMARKS_FOR: Duration = Duration::from_secs(600);
 /// The time between two lists for a sink that has dropped objects.
 const LISTS_AGAIN_AFTER: Duration = Duration::from_secs(600);
 /// Failures in a row after which a watch that only lists gives up.

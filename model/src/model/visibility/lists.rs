@@ -16,7 +16,7 @@ const SHORTEST_AUDIT: Span = Span::secs(1);
 
 /// After how many audits in a row without a difference the interval doubles with each further one,
 /// and how often at most. A watch that has lost an event stays wrong, so a rare audit finds it, too.
-const RARER: (u32, u32) = (10, 4);
+const RARER: (u32, u32) = (3, 4);
 
 /// Remembers the converged specs of a watch's objects and the start times of the findings about
 /// them, because the objects are about to leave the model.

@@ -26,7 +26,7 @@ pub(crate) use self::told::{News, Told};
 #[derive(Debug)]
 pub(crate) struct Store {
     /// Chunks rather than one vector: a vector that grows needs the old and the new allocation at
-    /// the same time.
+    /// the same time. They are small, because one process may have a model for each of many operators.
     chunks: Vec<Vec<Option<Record>>>,
     free: Vec<Slot>,
     index: HashTable<Slot>,
@@ -36,7 +36,7 @@ pub(crate) struct Store {
     hand: Slot,
 }
 
-const CHUNK: usize = 1024;
+const CHUNK: usize = 256;
 
 impl Store {
     pub(crate) fn new() -> Self {

@@ -9,6 +9,11 @@ use tower::{BoxError, ServiceBuilder};
 
 use super::batched_reads;
 
+/// The largest head of a response, and the largest piece of a body, in bytes: as much as one record of TLS
+/// holds. There may be hundreds of connections, and each keeps its buffer. The API server limits its
+/// warnings, the longest headers, to 4 KiB.
+const MAX_BUFFER: usize = 16 << 10;
+
 /// Builds a client like kube's own, except that its connections can read in batches and that it
 /// logs nothing. With a proxy, it is kube's own.
 pub(super) fn build(config: Config) -> kube::Result<Client> {
@@ -22,8 +27,8 @@ pub(super) fn build(config: Config) -> kube::Result<Client> {
     connector.set_connect_timeout(config.connect_timeout);
     connector.set_write_timeout(config.write_timeout);
 
-    let client: legacy::Client<_, Body> =
-        legacy::Client::builder(TokioExecutor::new()).build(connector);
+    let mut builder = legacy::Client::builder(TokioExecutor::new());
+    let client: legacy::Client<_, Body> = builder.http1_max_buf_size(MAX_BUFFER).build(connector);
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
         .option_layer(config.auth_layer()?)

@@ -8,7 +8,7 @@ use tracing::debug;
 
 use super::event::WatchEvent;
 use super::stream::{BATCH_TIME, SILENT_FOR, StreamItem, WatchStream};
-use super::{Listing, STREAM_FOR, WatchSink, WatchState, Watcher};
+use super::{Listing, STREAM_FOR, STREAM_WITH_BOOKMARKS_FOR, WatchSink, WatchState, Watcher};
 use crate::net::Failure;
 use crate::sources::feed::Closed;
 
@@ -17,9 +17,9 @@ use crate::sources::feed::Closed;
 const PROVEN_AFTER: Duration = Duration::from_secs(2);
 /// A stream that lives this long counts as good, so its end resets the backoffs.
 const GOOD_STREAM: Duration = Duration::from_secs(60);
-/// The requested durations of streams differ by up to this time, so that the watches of many
+/// The requested durations of streams differ by up to this part, so that the watches of many
 /// loopwatches do not end together.
-const STREAM_SPREAD: Duration = Duration::from_secs(40);
+const STREAM_SPREAD: u32 = 5;
 /// The longest pause after the API server has ended a good stream early. One that shuts down ends
 /// the watches of all clients at once, and another one would get all of them back at once.
 const REOPEN_WITHIN: Duration = Duration::from_secs(3);
@@ -31,7 +31,11 @@ const REJECTIONS: u32 = 3;
 impl<S: WatchSink> Watcher<S> {
     /// The duration to request for a stream.
     pub(super) fn stream_for(&mut self) -> Duration {
-        STREAM_FOR.saturating_sub(self.backoffs.below(STREAM_SPREAD))
+        let longest = match self.bookmarks {
+            Some(true) => STREAM_WITH_BOOKMARKS_FOR,
+            Some(false) | None => STREAM_FOR,
+        };
+        longest.saturating_sub(self.backoffs.below(longest / STREAM_SPREAD))
     }
 
     /// Opens a stream from a version.

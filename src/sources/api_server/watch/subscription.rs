@@ -28,9 +28,7 @@ struct State {
 
 /// The latest lines, without bookmarks.
 struct Recent {
-    /// Each with its version, if that is known. The lines are copies: a part of a read buffer would keep
-    /// the whole buffer.
-    lines: VecDeque<(Option<u64>, Bytes)>,
+    lines: VecDeque<RecentLine>,
     bytes: usize,
     /// The version after which no line is missing.
     after: u64,
@@ -38,6 +36,14 @@ struct Recent {
     position: u64,
     /// Whether the stream has ended, although some followers have yet to notice.
     has_ended: bool,
+}
+
+struct RecentLine {
+    came: Instant,
+    /// `None` if it is not known.
+    version: Option<u64>,
+    /// A copy: a part of a read buffer would keep the whole buffer.
+    text: Bytes,
 }
 
 /// A line, or something in its place.
@@ -63,8 +69,11 @@ pub(super) struct Subscription {
 /// Lines that a slow follower may be behind. Beyond it, it opens a stream of its own.
 const BEHIND: usize = 512;
 
-/// Recent lines, and their bytes, that stay for those who join.
-const RECENT: (usize, usize) = (64, 256 << 10);
+/// Recent lines, and their bytes, that stay for those who join. There may be hundreds of streams.
+const RECENT: (usize, usize) = (64, 64 << 10);
+
+/// How long they stay: as long as a watch may take from its list to the stream.
+const RECENT_FOR: Duration = Duration::from_secs(60);
 
 impl Channel {
     /// A stream that has reached the version `after`.
@@ -115,8 +124,8 @@ impl Channel {
             return None;
         }
 
-        let is_new = |(of_line, _): &&(Option<u64>, Bytes)| of_line.is_none_or(|it| it > version);
-        let backlog = recent.lines.iter().filter(is_new).map(|(_, line)| line.clone()).collect();
+        let is_new = |line: &&RecentLine| line.version.is_none_or(|it| it > version);
+        let backlog = recent.lines.iter().filter(is_new).map(|line| line.text.clone()).collect();
         Some(self.subscribe(&mut state, backlog, Some(version)))
     }
 
@@ -134,19 +143,27 @@ impl Channel {
 
 impl Recent {
     fn note(&mut self, line: &[u8]) {
-        let version = version_of(line);
+        let (version, now) = (version_of(line), Instant::now());
         self.position = version.unwrap_or(self.position);
-        if is_bookmark(line) {
-            return;
+        if !is_bookmark(line) {
+            self.bytes += line.len();
+            let text = Bytes::copy_from_slice(line);
+            self.lines.push_back(RecentLine { came: now, version, text });
         }
 
-        self.bytes += line.len();
-        self.lines.push_back((version, Bytes::copy_from_slice(line)));
-        while self.lines.len() > RECENT.0 || self.bytes > RECENT.1 {
-            let Some((version, oldest)) = self.lines.pop_front() else { return };
-            self.bytes -= oldest.len();
-            self.after = version.unwrap_or(self.after).max(self.after);
+        while self.bytes > RECENT.1 || self.lines.len() > RECENT.0 || self.begins_before(now) {
+            let Some(oldest) = self.lines.pop_front() else { break };
+            self.bytes -= oldest.text.len();
+            self.after = oldest.version.unwrap_or(self.after).max(self.after);
         }
+        if self.lines.is_empty() {
+            self.lines.shrink_to_fit();
+        }
+    }
+
+    /// Whether the oldest line came too long before a time.
+    fn begins_before(&self, now: Instant) -> bool {
+        self.lines.front().is_some_and(|oldest| now.duration_since(oldest.came) > RECENT_FOR)
     }
 }
 

@@ -384,6 +384,19 @@ async fn without_bookmarks_an_overdue_end_leads_to_another_stream() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn after_a_bookmark_streams_are_asked_to_last_longer() {
+    let minutes = |first: u32| (first..first + 20).flat_map(|n| [pause(60), bookmark(n)]);
+    let run =
+        watch([listed([pause(60), bookmark(20)]), stream(minutes(30)), stream([pause(100)])]).await;
+
+    let waited = run.script.waits()[1].as_secs();
+    assert!(
+        (490..=612).contains(&waited),
+        "the stream is asked to last 480 s to 600 s, and 10 s are granted: {waited}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_seconds_of_silence_show_that_a_stream_works() {
     let run = watch([listed([pause(60), Piece::Cut]), Reply::Refused, stream([pause(100)])]).await;
     assert_eq!(after_list(&run), ["failed: connection", "failed: connection", "works"]);

@@ -160,3 +160,18 @@ async fn a_watch_that_knows_too_little_to_join_has_a_stream_of_its_own() {
 
     assert_eq!(b.said()[3..], ["applied a@100"], "from its own stream");
 }
+
+#[tokio::test(start_paused = true)]
+async fn lines_stay_for_those_who_join_for_a_minute() {
+    for (quiet, expected) in [(50, "applied b@21"), (70, "applied c@31")] {
+        let first = listed([event("ADDED", "b", 21), pause(quiet), bookmark(30), pause(100)]);
+        let own = [event("ADDED", "a", 12), end_of_list(20), event("ADDED", "c", 31), pause(100)];
+        let models = Models::new([first, stream(own)]);
+        let _a = models.follow();
+        seconds(quiet + 5).await;
+        let mut b = models.follow();
+        seconds(1).await;
+
+        assert_eq!(b.said()[3], expected, "after {quiet} s");
+    }
+}
