@@ -41,9 +41,9 @@ use crate::lock::lock;
 use crate::net::Failure;
 use crate::sources::api_server::{
     ApiKind, ApiResources, Cluster, Discovery, Grants, Observed, OperatorName, Owners, Reach,
-    SecretAccess,
+    SecretAccess, WantedNamespaces,
 };
-use crate::sources::census::{Census, Found, NotJudged, Skipped, Wanted};
+use crate::sources::census::{Census, Found, NotJudged, Skipped};
 use crate::sources::feed::{Closed, Feed};
 use crate::sources::operator::ScrapeTurns;
 use crate::sources::supervisor::panic_message;
@@ -138,7 +138,7 @@ impl Follower {
             return stopped;
         };
 
-        let remembered = self.remembered.all().into_iter().map(|it| it.judged);
+        let remembered = self.remembered.of_cluster(cluster.url()).into_iter().map(|it| it.judged);
         let mut running = Running {
             judged: remembered.collect(),
             follower: self,
@@ -265,12 +265,8 @@ impl Running {
         self.judged.iter().map(|it| it.operator.name.clone()).collect()
     }
 
-    fn wanted(&self) -> Wanted {
-        let discovery = &self.follower.connection.options.discovery;
-        Wanted {
-            namespaces: discovery.namespaces.clone(),
-            excluded: discovery.exclude_namespaces.clone(),
-        }
+    fn wanted(&self) -> WantedNamespaces {
+        self.follower.connection.options.discovery.wanted_namespaces()
     }
 
     /// Returns the operators that the census no longer shows, although nobody else owns their kinds: while
@@ -491,7 +487,7 @@ impl Running {
 }
 
 /// Whether the user wants a part of the namespaces.
-fn is_wanted(reach: &Reach, wanted: &Wanted) -> bool {
+fn is_wanted(reach: &Reach, wanted: &WantedNamespaces) -> bool {
     match reach {
         Reach::Everywhere => true,
         Reach::In(namespaces) => namespaces.iter().any(|namespace| wanted.allows(namespace)),

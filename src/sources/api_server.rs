@@ -5,6 +5,7 @@ mod connection;
 mod collections;
 mod api_resources;
 mod initial_sync;
+mod wanted_namespaces;
 mod watch;
 mod sinks;
 mod discovery;
@@ -27,6 +28,7 @@ pub(crate) use self::sinks::fuzzing as sink_fuzzing;
 pub(crate) use self::sinks::*;
 pub(crate) use self::token_reviews::fuzzing as token_review_fuzzing;
 pub(crate) use self::token_reviews::{Review, TokenReviewer, TokenReviews};
+pub(crate) use self::wanted_namespaces::WantedNamespaces;
 pub(crate) use self::watch::fuzzing as watch_fuzzing;
 pub(crate) use self::watch::{
     Frame, ListPage, Listing, SharedWatchState, StreamItem, WatchEvent, WatchSink, WatchStream,

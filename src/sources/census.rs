@@ -21,9 +21,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-pub(crate) use self::operators::{
-    Claim, Found, FoundOperator, NotJudged, Skipped, Strength, Wanted,
-};
+pub(crate) use self::operators::{Claim, Found, FoundOperator, NotJudged, Skipped, Strength};
 use self::roles::Roles;
 use self::table::{Name, Record, Table, TableSink};
 use self::workloads::{ScrapedPod, Workload};

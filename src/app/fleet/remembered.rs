@@ -14,7 +14,7 @@ use loopwatch_model::time::{Span, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
-use tracing::warn;
+use tracing::{info, warn};
 
 use super::places::Judged;
 use crate::app::state;
@@ -33,6 +33,8 @@ pub(crate) struct RememberedOperators {
 
 #[derive(Debug, Default)]
 struct Content {
+    /// The URL of the API server; empty if unknown.
+    server: String,
     operators: Vec<Remembered>,
     /// When they were last written.
     written_at: Timestamp,
@@ -48,6 +50,9 @@ struct Content {
 #[derive(Debug, Default, Serialize, Deserialize)]
 struct Document {
     at: Timestamp,
+    /// The URL of the API server. Operators of another cluster are not missing in this one.
+    #[serde(default)]
+    server: String,
     operators: Vec<Remembered>,
 }
 
@@ -77,26 +82,40 @@ const WRITE_WITHIN: Duration = Duration::from_secs(5);
 /// times as much.
 const MAX_BYTES: u64 = 4 << 20;
 
+/// Limit on the file without the operators, in bytes.
+const ENVELOPE: u64 = 4 << 10;
+
 impl RememberedOperators {
     /// Reads the operators of an earlier process. Without a readable file, there are none.
     pub(crate) fn load(state_dir: Option<&Path>) -> Self {
         let read = state_dir.map(|dir| (dir, read(&dir.join(FOLDER).join(FILE))));
-        let operators = match read {
-            Some((_, Ok(operators))) => operators,
+        let Document { server, operators, .. } = match read {
+            Some((_, Ok(document))) => document,
             Some((dir, Err(error))) if error.kind() != ErrorKind::NotFound => {
                 warn!(dir = %dir.display(), %error, "cannot read which operators an earlier run has judged");
-                Vec::new()
+                Document::default()
             }
-            _ => Vec::new(),
+            _ => Document::default(),
         };
 
-        let content = Content { operators, ..Content::default() };
+        let content = Content { server, operators, ..Content::default() };
         Self { content: Arc::new(Mutex::new(content)), state_dir: state_dir.map(Path::to_owned) }
     }
 
-    /// All operators.
-    pub(super) fn all(&self) -> Vec<Remembered> {
-        lock(&self.content).operators.clone()
+    /// All operators of the cluster at this URL. Forgets those of another one.
+    pub(super) fn of_cluster(&self, server: &str) -> Vec<Remembered> {
+        let mut content = lock(&self.content);
+        if !content.server.is_empty() && content.server != server {
+            let (before, operators) = (&content.server, content.operators.len());
+            info!(
+                before,
+                server, operators, "an earlier run has judged operators of another cluster"
+            );
+            content.operators.clear();
+        }
+
+        server.clone_into(&mut content.server);
+        content.operators.clone()
     }
 
     /// The permissions that the account of an operator had.
@@ -113,7 +132,7 @@ impl RememberedOperators {
 
         let content = Arc::clone(&self.content);
         let write = move || {
-            let written = write(&dir, &document);
+            let written = write(&dir, document);
             lock(&content).wrote(written.is_ok());
             written
         };
@@ -142,7 +161,8 @@ impl RememberedOperators {
         }
 
         (content.is_writing, content.is_written, content.written_at) = (true, true, now);
-        Some((dir, Document { at: now, operators: content.operators.clone() }))
+        let (server, operators) = (content.server.clone(), content.operators.clone());
+        Some((dir, Document { at: now, server, operators }))
     }
 }
 
@@ -154,23 +174,30 @@ impl Content {
     }
 }
 
-/// Reads the operators; none if nobody has written the file for long.
-fn read(path: &Path) -> std::io::Result<Vec<Remembered>> {
+/// Reads the file; without operators if nobody has written it for long.
+fn read(path: &Path) -> std::io::Result<Document> {
     let mut content = Vec::new();
     open_regular_without_link(path)?.take(MAX_BYTES).read_to_end(&mut content)?;
-    let Document { at, operators } = serde_json::from_slice(&content)?;
-    match SystemClock::new().wall().since(at) <= VALID_FOR {
-        true => Ok(operators),
-        false => Ok(Vec::new()),
+    let mut document: Document = serde_json::from_slice(&content)?;
+    if SystemClock::new().wall().since(document.at) > VALID_FOR {
+        document.operators.clear();
     }
+
+    Ok(document)
 }
 
-fn write(dir: &Path, document: &Document) -> std::io::Result<()> {
-    let content = serde_json::to_vec(document)?;
-    if content.len() as u64 > MAX_BYTES {
-        return Err(Error::other("their permissions are larger than 4 MiB"));
+/// Writes the file, without the operators whose permissions have no room. The others have: an operator with
+/// thousands of rules does not take the room of all.
+fn write(dir: &Path, mut document: Document) -> std::io::Result<()> {
+    let left_out = fit(&mut document.operators)?;
+    if left_out > 0 {
+        warn!(
+            left_out,
+            "cannot note which operators loopwatch judges: their permissions are too large"
+        );
     }
 
+    let content = serde_json::to_vec(&document)?;
     state::replace(&state::folder(dir, FOLDER)?, FILE, |new| {
         let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(new)?;
         file.write_all(&content)?;
@@ -178,10 +205,27 @@ fn write(dir: &Path, document: &Document) -> std::io::Result<()> {
     })
 }
 
+/// Removes the operators with the largest permissions until the others have room. Returns how many.
+fn fit(operators: &mut Vec<Remembered>) -> serde_json::Result<usize> {
+    let measured = operators.drain(..).map(|it| Ok((serde_json::to_vec(&it)?.len() as u64, it)));
+    let mut measured = measured.collect::<serde_json::Result<Vec<_>>>()?;
+    measured.sort_by_key(|(bytes, _)| *bytes);
+
+    let (all, mut total) = (measured.len(), ENVELOPE);
+    let fits = measured.into_iter().take_while(|(bytes, _)| {
+        total += bytes + 1; // a comma
+        total <= MAX_BYTES
+    });
+    operators.extend(fits.map(|(_, operator)| operator));
+    Ok(all - operators.len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sources::api_server::{OperatorName, Owner, Reach};
+
+    const SERVER: &str = "https://192.0.2.1:6443";
 
     fn remembered(name: &str) -> Remembered {
         let operator = FoundOperator {
@@ -201,12 +245,37 @@ mod tests {
     async fn another_process_reads_them_back() {
         let directory = tempfile::tempdir().expect("a directory");
         let first = RememberedOperators::load(Some(directory.path()));
-        assert!(first.all().is_empty());
+        assert!(first.of_cluster(SERVER).is_empty());
         first.set(vec![remembered("a"), remembered("b")]).await;
         first.set(vec![remembered("b")]).await;
 
         let second = RememberedOperators::load(Some(directory.path()));
-        assert_eq!(second.all(), [remembered("b")]);
+        assert_eq!(second.of_cluster(SERVER), [remembered("b")]);
+    }
+
+    #[tokio::test]
+    async fn those_of_another_cluster_do_not_count() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let first = RememberedOperators::load(Some(directory.path()));
+        first.of_cluster(SERVER);
+        first.set(vec![remembered("a")]).await;
+
+        let second = RememberedOperators::load(Some(directory.path()));
+        assert_eq!(second.of_cluster("https://192.0.2.2:6443"), []);
+    }
+
+    #[tokio::test]
+    async fn an_operator_with_too_many_rules_leaves_room_for_the_others() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let mut large = remembered("large");
+        let rule = ResourceRule { verbs: vec!["x".repeat(1000)], ..ResourceRule::default() };
+        large.rules.insert(String::new(), vec![rule; 5000]);
+
+        let first = RememberedOperators::load(Some(directory.path()));
+        first.set(vec![large, remembered("a"), remembered("b")]).await;
+
+        let second = RememberedOperators::load(Some(directory.path()));
+        assert_eq!(second.of_cluster(SERVER), [remembered("a"), remembered("b")]);
     }
 
     #[tokio::test]
@@ -214,10 +283,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         for (age, expected) in [(Span::hours(24), 1), (Span::hours(8 * 24), 0)] {
             let at = SystemClock::new().wall().before(age);
-            let document = Document { at, operators: vec![remembered("a")] };
-            write(directory.path(), &document).expect("written");
+            let document = Document { at, operators: vec![remembered("a")], ..Document::default() };
+            write(directory.path(), document).expect("written");
             let read = RememberedOperators::load(Some(directory.path()));
-            assert_eq!(read.all().len(), expected, "{age:?}");
+            assert_eq!(read.of_cluster(SERVER).len(), expected, "{age:?}");
         }
     }
 
@@ -229,8 +298,8 @@ mod tests {
         std::fs::write(&path, "[{").expect("written");
 
         let operators = RememberedOperators::load(Some(directory.path()));
-        assert!(operators.all().is_empty());
+        assert!(operators.of_cluster(SERVER).is_empty());
         operators.set(vec![remembered("a")]).await;
-        assert_eq!(RememberedOperators::load(Some(directory.path())).all().len(), 1);
+        assert_eq!(RememberedOperators::load(Some(directory.path())).of_cluster(SERVER).len(), 1);
     }
 }

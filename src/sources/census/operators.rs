@@ -12,7 +12,7 @@ use super::Census;
 use super::table::Name;
 use super::workloads::Workload;
 use crate::sources::api_server::{
-    Account, ApiKind, ApiResources, Grants, Kind, OperatorName, Reach, Rules,
+    Account, ApiKind, ApiResources, Grants, Kind, OperatorName, Reach, Rules, WantedNamespaces,
 };
 
 /// A workload whose account may write the status of custom resources.
@@ -86,14 +86,6 @@ pub(crate) struct Found {
 /// namespace of their own. Few of them get a place.
 const MAX_PER_NAMESPACE: usize = 50;
 
-/// Which namespaces the user wants.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Wanted {
-    /// If empty, all.
-    pub(crate) namespaces: Vec<String>,
-    pub(crate) excluded: Vec<String>,
-}
-
 /// The claims to the status of a kind, which overrule others.
 #[derive(Default)]
 struct Rivals<'a> {
@@ -110,7 +102,7 @@ struct Search<'a> {
     grants: &'a Grants,
     /// The custom resources that the API server serves.
     kinds: Vec<&'a ApiKind>,
-    wanted: &'a Wanted,
+    wanted: &'a WantedNamespaces,
 }
 
 /// A workload, as the census sees it.
@@ -138,13 +130,6 @@ impl NotJudged {
                 "loopwatch has no room for more operators; run another loopwatch beside this one"
             }
         }
-    }
-}
-
-impl Wanted {
-    pub(crate) fn allows(&self, namespace: &str) -> bool {
-        let is_among = |names: &[String]| names.iter().any(|name| name == namespace);
-        (self.namespaces.is_empty() || is_among(&self.namespaces)) && !is_among(&self.excluded)
     }
 }
 
@@ -209,7 +194,7 @@ impl Census {
         &self,
         grants: &Grants,
         served: &ApiResources,
-        wanted: &Wanted,
+        wanted: &WantedNamespaces,
         known: &BTreeSet<OperatorName>,
     ) -> Found {
         let is_custom = |kind: &&ApiKind| kind.watchable && !kind.is_built_in();

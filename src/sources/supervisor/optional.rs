@@ -181,7 +181,9 @@ impl OptionalWatches {
     pub(super) fn start_namespaces(&self, launcher: &mut Launcher) {
         let (listed, team_label) =
             (Arc::clone(&self.namespaces_listed), launcher.options.team_label.clone());
+        let wanted = launcher.options.discovery.wanted_namespaces();
         let sink = NamespaceSink::new(listed, self.terminating.clone(), team_label);
+        let sink = sink.with_deletions_of(wanted);
         launcher.watch(&Job::Namespaces, NamespaceSink::target(), sink);
     }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use loopwatch_model::observation::Permission;
 
 use super::observed::Observed;
+use crate::sources::api_server::wanted_namespaces::WantedNamespaces;
 use crate::sources::decoding::HashKey;
 
 /// Default limit on open watch connections.
@@ -116,6 +117,12 @@ impl DiscoveryOptions {
             known_permissions: Arc::default(),
             observed: None,
         }
+    }
+
+    /// Which namespaces the user wants.
+    pub(crate) fn wanted_namespaces(&self) -> WantedNamespaces {
+        let (namespaces, excluded) = (self.namespaces.clone(), self.exclude_namespaces.clone());
+        WantedNamespaces { namespaces, excluded }
     }
 }
 

@@ -18,6 +18,7 @@ mod tests;
 pub(crate) use self::terminating::Terminating;
 use crate::net::Failure;
 use crate::sources::api_server::collections::collection;
+use crate::sources::api_server::wanted_namespaces::WantedNamespaces;
 use crate::sources::api_server::watch::{WatchSink, WatchTarget};
 use crate::sources::decoding::{or_default, truncate};
 
@@ -43,6 +44,8 @@ pub(crate) struct NamespaceSink {
     complete: Arc<Notify>,
     /// The label that names the team of a namespace.
     team_label: Option<String>,
+    /// The namespaces whose deletion counts.
+    wanted: WantedNamespaces,
 }
 
 #[derive(Default, Deserialize)]
@@ -84,6 +87,11 @@ impl NamespaceSink {
         Self { complete, terminating, team_label, ..Self::default() }
     }
 
+    /// Ignores deletions of all namespaces except these.
+    pub(crate) fn with_deletions_of(self, wanted: WantedNamespaces) -> Self {
+        Self { wanted, ..self }
+    }
+
     /// Decodes the metadata of a namespace, with only the annotations and the label that loopwatch
     /// reads, and its version.
     fn decode(&self, object: &[u8]) -> Result<(NamespaceView, String), Failure> {
@@ -101,7 +109,8 @@ impl NamespaceSink {
         annotations.values_mut().for_each(|value| truncate(value, MAX_ANNOTATION));
         let team =
             self.team_label.as_ref().and_then(|label| labels.remove(label)).unwrap_or_default();
-        let deleted = deletion_timestamp.and_then(|time| Timestamp::parse(&time));
+        let deleted = deletion_timestamp.filter(|_| self.wanted.allows(&name));
+        let deleted = deleted.and_then(|time| Timestamp::parse(&time));
 
         Ok((
             NamespaceView { name, annotations, team, deleted, conditions: Vec::new() },

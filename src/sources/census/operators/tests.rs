@@ -14,7 +14,7 @@ const NAMESPACE: &str = "ops";
 struct Cluster {
     census: Census,
     grants: Vec<(Subject, &'static str, Granted)>,
-    wanted: Wanted,
+    wanted: WantedNamespaces,
     known: BTreeSet<OperatorName>,
 }
 
@@ -23,7 +23,7 @@ impl Cluster {
         Self {
             census: Census::default(),
             grants: Vec::new(),
-            wanted: Wanted::default(),
+            wanted: WantedNamespaces::default(),
             known: BTreeSet::new(),
         }
     }

@@ -143,6 +143,17 @@ fn the_team_of_a_namespace_is_one_label_if_the_configuration_names_it() {
     assert_eq!(list(&mut sink, &[labelled(json!("red"))]), [Observation::NamespacesListed(vec![])]);
 }
 
+#[test]
+fn only_the_deletions_of_wanted_namespaces_count() {
+    let wanted = WantedNamespaces { namespaces: vec!["a".to_owned()], excluded: Vec::new() };
+    let mut sink = NamespaceSink::default().with_deletions_of(wanted);
+    let listed = list(&mut sink, &[deleted("a", "5"), deleted("b", "6"), namespace("c", "ALL")]);
+
+    let [Observation::NamespacesListed(all)] = &listed[..] else { panic!("{listed:?}") };
+    let names: Vec<_> = all.iter().map(|it| (it.name.as_str(), it.deleted.is_some())).collect();
+    assert_eq!(names, [("a", true), ("c", false)]);
+}
+
 /// A sink whose observations go to the same channel as those of the task that reads conditions.
 struct Lab {
     sink: NamespaceSink,
