@@ -105,6 +105,11 @@ fn instance_card(snapshot: &Snapshot, instance: &InstanceSummary, frame: &Frame)
                     "; lines skipped: " (Number(metrics.lines_skipped)) "."
                 }
             }
+            @if framework == Some(Framework::Unknown) {
+                p class="lead" {
+                    "loopwatch knows none of its metrics of control loops, and judges the reconciles by the objects alone."
+                }
+            }
             ul class="charts" { @for signal in &CHARTS { (signal_chart(signal, instance, frame)) } }
             @if let Some(all) = controllers_of { (controllers(all)) }
         }

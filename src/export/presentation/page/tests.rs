@@ -1,5 +1,5 @@
 use loopwatch_model::finding::{Confidence, Evidence, FindingCode, Subject};
-use loopwatch_model::observation::Cause;
+use loopwatch_model::observation::{Cause, Framework};
 use loopwatch_model::snapshot::{DeletionVerdict, MAX_DELETIONS, ObjectState};
 use loopwatch_model::time::Timestamp;
 
@@ -149,6 +149,7 @@ fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
     ));
 
     assert!(!page.contains("lines skipped"), "all of its metrics were read");
+    assert!(!page.contains("loopwatch knows none"));
 
     if let Some((_, metrics)) = &mut view.snapshot.operator.instances[0].metrics {
         let metrics = std::sync::Arc::make_mut(metrics);
@@ -158,6 +159,13 @@ fn the_operator_has_charts_with_gaps_and_a_table_of_its_controllers() {
 
     let problem = "loopwatch cannot read all of its metrics: line 7: the value is not a number; lines skipped: 12.";
     assert!(render(&view.snapshot).contains(problem));
+
+    if let Some((_, metrics)) = &mut view.snapshot.operator.instances[0].metrics {
+        std::sync::Arc::make_mut(metrics).framework = Framework::Unknown;
+    }
+    assert!(
+        render(&view.snapshot).contains("loopwatch knows none of its metrics of control loops")
+    );
 
     let instance = &mut view.snapshot.operator.instances[0];
     (instance.process.live_heap, instance.process.goroutines) = (None, None);
