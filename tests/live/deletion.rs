@@ -27,7 +27,8 @@ const DETECTED: &[Proof] = &[
         subject: ("Widget", TARGET),
         evidence: &["actor", "finalizers", "terminating_for"],
         names: &[CLEANUP],
-        also: &[("FinalizerStuck", "/target"), ("CleanupSlow", "/target")],
+        // A rollout takes as long as the machine needs to start an operator.
+        also: &[("FinalizerStuck", "/target"), ("CleanupSlow", "")],
         threshold: 4,
         flags: &[
             "--leader-elect",
