@@ -374,8 +374,7 @@ impl Running {
         // The account of loopwatch has no permission to read them, and should not.
         options.discovery.secrets = SecretAccess::Off;
         options.scrape.standalone = true;
-        let turns = if judged.is_wide() { &self.turns.wide } else { &self.turns.narrow };
-        options.scrape.turns = turns.of_operator();
+        options.scrape.turns = self.turns.of(judged).of_operator();
 
         let cluster = self.cluster.observing(&operator.name, operator.watched_namespaces.clone());
         let settings = self.settings_of(judged);
@@ -422,10 +421,11 @@ impl Running {
         thresholds::of_one(self.follower.settings.borrow().clone(), wide, judged.is_wide())
     }
 
-    /// Tells all models the thresholds in effect.
+    /// Tells all models the thresholds in effect, and with whom they share the turns of scrapes.
     async fn share_limits(&self) {
         for judged in &self.judged {
             if let Some(member) = self.members.get(&judged.operator.name) {
+                member.change_turns(self.turns.of(judged));
                 member.change_settings(&self.settings_of(judged)).await;
             }
         }
@@ -483,6 +483,12 @@ impl Running {
         self.stop.cancel();
         let all = self.members.into_iter().map(|(name, member)| (name, member, Ending::Replaced));
         self.follower.stop_together(all.collect()).await;
+    }
+}
+
+impl Turns {
+    fn of(&self, judged: &Judged) -> &ScrapeTurns {
+        if judged.is_wide() { &self.wide } else { &self.narrow }
     }
 }
 

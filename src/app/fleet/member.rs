@@ -25,6 +25,7 @@ use crate::lock::lock;
 use crate::sources::api_server::{Cluster, Grants};
 use crate::sources::census::FoundOperator;
 use crate::sources::feed::{Clock as _, Feed, SystemClock};
+use crate::sources::operator::ScrapeTurns;
 use crate::sources::supervisor::SourceOptions;
 
 /// A running model.
@@ -34,6 +35,7 @@ pub(super) struct Member {
     exporter: Arc<Exporter>,
     feed: Feed,
     grants: watch::Sender<Arc<Grants>>,
+    turns: ScrapeTurns,
     /// Its sources start again only with all others.
     effective: watch::Sender<Effective>,
     state_dir: Option<PathBuf>,
@@ -76,6 +78,7 @@ impl Member {
 
         let (sender, effective) = watch::channel(Effective::of_operator(&flags, settings.clone()));
         options.discovery.known_permissions = Arc::new(lock(&model).remembered_permissions());
+        let turns = options.scrape.turns.clone();
         let clock = cluster.clock().for_another_model();
         let connection = Connection::existing(cluster, options);
         let core = Core::new(
@@ -96,6 +99,7 @@ impl Member {
             exporter,
             feed: core.feed().clone(),
             grants,
+            turns,
             effective: sender,
             state_dir: flags.state_dir.clone(),
             stop: stop.clone(),
@@ -125,6 +129,11 @@ impl Member {
     /// Whether this is the model of an operator with the same account and namespaces.
     pub(super) fn is_of(&self, operator: &FoundOperator) -> bool {
         self.operator == *operator
+    }
+
+    /// From now on, its scrapes wait for their turns with these.
+    pub(super) fn change_turns(&self, group: &ScrapeTurns) {
+        self.turns.join(group);
     }
 
     pub(super) fn exporter(&self) -> Arc<Exporter> {

@@ -3,11 +3,12 @@
 use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use crate::lock::lock;
 use crate::net::HttpUrl;
 
 /// Where the operator's metrics are, and how often to read them.
@@ -34,7 +35,7 @@ pub(crate) struct ScrapeTurns {
     at_once: usize,
     /// Those of this operator, and those of all that share the limit.
     own: Arc<Semaphore>,
-    all: Arc<Semaphore>,
+    all: Arc<Mutex<Arc<Semaphore>>>,
 }
 
 /// A turn lasts as long as it exists.
@@ -75,19 +76,30 @@ const OF_OPERATOR: usize = 2;
 impl ScrapeTurns {
     pub(crate) fn of(at_once: usize) -> Self {
         let turns = || Arc::new(Semaphore::new(at_once));
-        Self { at_once, own: turns(), all: turns() }
+        Self { at_once, own: turns(), all: Arc::new(Mutex::new(turns())) }
     }
 
     /// The turns of one of several operators.
     pub(crate) fn of_operator(&self) -> Self {
-        Self { own: Arc::new(Semaphore::new(OF_OPERATOR)), ..self.clone() }
+        let (own, all) = (Arc::new(Semaphore::new(OF_OPERATOR)), self.all());
+        Self { at_once: self.at_once, own, all: Arc::new(Mutex::new(all)) }
+    }
+
+    /// From the next turn on, shares the limit of others.
+    pub(crate) fn join(&self, others: &Self) {
+        let all = others.all();
+        *lock(&self.all) = all;
     }
 
     /// Waits for a turn. Nobody closes the semaphores.
     pub(super) async fn take(&self) -> Turn {
         let own = Arc::clone(&self.own).acquire_owned().await.ok();
-        let all = Arc::clone(&self.all).acquire_owned().await.ok();
+        let all = self.all().acquire_owned().await.ok();
         Turn { _permits: [own, all] }
+    }
+
+    fn all(&self) -> Arc<Semaphore> {
+        Arc::clone(&lock(&self.all))
     }
 }
 
@@ -189,6 +201,8 @@ fn without_localhost(url: HttpUrl) -> HttpUrl {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use super::*;
 
     #[test]
@@ -207,6 +221,17 @@ mod tests {
             let error = text.parse::<ScrapeFlag>().expect_err(text);
             assert!(!error.contains("S3CRET"), "{error}");
         }
+    }
+
+    #[tokio::test]
+    async fn an_operator_can_join_others() {
+        let (crowd, others) = (ScrapeTurns::of(1), ScrapeTurns::of(1));
+        let (slow, moved) = (crowd.of_operator(), crowd.of_operator());
+        let _turn = slow.take().await;
+        assert!(moved.take().now_or_never().is_none(), "the other one has the turn");
+
+        moved.join(&others);
+        assert!(moved.take().now_or_never().is_some());
     }
 
     #[test]
