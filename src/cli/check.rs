@@ -232,11 +232,12 @@ fn judge_dump(
     let input = Input { dump: Some(described(&dump)), ..Input::default() };
 
     for observation in dump.observations(&found) {
-        let key = match &observation {
-            Observation::Listed { object, .. } => Some(&object.key),
+        let namespace = match &observation {
+            Observation::Listed { object, .. } => Some(&object.key.namespace),
+            Observation::NamespaceSeen(view) if view.deleted.is_some() => Some(&view.name),
             _ => None,
         };
-        if key.is_none_or(|key| namespaces.contains(&key.namespace)) {
+        if namespace.is_none_or(|namespace| namespaces.contains(namespace)) {
             model.apply(at, observation);
         }
     }

@@ -47,6 +47,8 @@ struct ScopeDeletion {
     objects: u64,
     /// When that number last decreased.
     last_progress: Option<Timestamp>,
+    /// Whether, at the last review, it had lasted too long although no watched object blocked it.
+    hangs_unseen: bool,
 }
 
 /// The time between the deletion of an object and the review of its namespace and definition.
@@ -148,11 +150,9 @@ impl TerminatingScopes {
     /// Returns the deletions that last too long although no watched object blocks them: loopwatch cannot
     /// see why.
     pub(crate) fn unseen_blockers(&self, world: &World, findings: &OpenFindings) -> Vec<LeftOut> {
-        let after = world.settings.finalizer_stuck_after;
         let lasting = self.deleted.iter().filter(|(scope, deletion)| {
             sees(world, scope)
-                && world.now.since(deletion.since) >= after
-                && deletion.objects == 0
+                && deletion.hangs_unseen
                 && !findings.is_open(scope.code(), &scope.subject())
         });
 
@@ -218,8 +218,13 @@ impl TerminatingScopes {
             .filter(|c| c.status == ConditionStatus::True && !NO_CAUSES.contains(&&*c.r#type))
             .take(MAX_CONDITIONS)
             .cloned();
-        let new =
-            ScopeDeletion { since, conditions: Vec::new(), objects: u64::MAX, last_progress: None };
+        let new = ScopeDeletion {
+            since,
+            conditions: Vec::new(),
+            objects: u64::MAX,
+            last_progress: None,
+            hangs_unseen: false,
+        };
 
         // It may have been recreated and deleted again unseen.
         if known.get(&scope).is_some_and(|deletion| deletion.since != since) {
@@ -288,7 +293,8 @@ impl TerminatingScopes {
         let blocker =
             if due <= now { blocker_in(world, scope, &watches).filter(is_blocked) } else { None };
 
-        if due <= now && blocker.is_none() {
+        deletion.hangs_unseen = due <= now && blocker.is_none();
+        if deletion.hangs_unseen {
             findings.clear(now, code, &subject);
             return (objects > 0).then(|| now.after(after));
         }

@@ -93,9 +93,16 @@ fn a_namespace_that_other_operators_block_is_their_affair() {
     // Objects without finalizers block nothing, so something else does.
     let mut lab = Lab::new();
     lab.converged("web");
-    lab.delete_namespace("team-a", &["NamespaceFinalizersRemaining"]);
+    lab.delete_namespace("team-a", &["NamespaceDeletionDiscoveryFailure"]);
+    lab.advance(Span::mins(5));
+    assert_eq!(lab.snapshot().left_out, []);
+
     lab.advance(Span::hours(2));
     lab.assert_no_findings();
+    let told = &lab.snapshot().left_out;
+    let [unseen] = &told[..] else { panic!("{told:?}") };
+    assert_eq!(unseen.what, "the cause for which the deletion of Namespace team-a hangs");
+    assert!(unseen.why.contains("NamespaceDeletionDiscoveryFailure"), "{}", unseen.why);
 }
 
 #[test]
