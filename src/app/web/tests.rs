@@ -125,6 +125,10 @@ async fn a_broken_file_keeps_the_old_one_and_is_a_problem_until_it_is_repaired()
 
     followed.write("web.yml", "# half of it");
     let problem = followed.report().await;
+    assert!(problem.contains("it is empty"), "{problem}");
+
+    followed.write("web.yml", "{}");
+    let problem = followed.report().await;
     assert!(problem.contains("no longer asks for TLS"), "{problem}");
     assert!(followed.exporter.access().encrypts());
 }
@@ -156,7 +160,7 @@ async fn credentials_without_encryption_are_noticed_whenever_they_become_require
     access.expect_web();
     assert!(!exposes_credentials_anew(&mut exposed, &access), "the file is broken at the start");
 
-    for (users, expected) in [("# none", false), (hash, true), (hash, false)] {
+    for (users, expected) in [("{}", false), (hash, true), (hash, false)] {
         let text =
             if users == hash { format!("basic_auth_users: {{a: {hash}}}") } else { users.into() };
         std::fs::write(&path, text).expect("written");

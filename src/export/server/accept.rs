@@ -169,9 +169,14 @@ async fn connection(
     let client = client.over(transport);
     let service = service_fn(move |mut request: hyper::Request<Incoming>| {
         request.extensions_mut().insert(client.clone());
-        let busy = activity.busy();
-        let response = router.clone().oneshot(request.map(Body::new));
-        async move { response.await.map(|response| response.map(|body| busy.during(body))) }
+        activity.requested();
+        let (activity, response) =
+            (activity.clone(), router.clone().oneshot(request.map(Body::new)));
+        async move {
+            let response = response.await;
+            let busy = activity.busy();
+            response.map(|response| response.map(|body| busy.during(body)))
+        }
     });
 
     let mut serving = pin!(

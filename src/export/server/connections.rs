@@ -1,5 +1,6 @@
 //! Limits the number of open connections, in total and per peer. A new connection replaces the one
-//! that has been idle longest: neither idle nor slow clients keep out a probe of the kubelet.
+//! that has been idle longest: neither idle nor slow clients keep out a probe of the kubelet, and
+//! neither do requests that wait for their turn.
 
 use std::net::IpAddr;
 use std::pin::Pin;
@@ -35,7 +36,8 @@ pub(super) struct Activity(Arc<Mutex<ConnectionState>>);
 
 #[derive(Clone, Copy, Debug)]
 enum ConnectionState {
-    /// No complete request since this time. A client that sends a request slowly counts as idle.
+    /// No complete request since this time, or one that has yet to be answered. A client that sends a
+    /// request slowly counts as idle.
     Idle(Instant),
     /// A response is in progress.
     Busy,
@@ -130,6 +132,11 @@ impl Connection {
 }
 
 impl Activity {
+    /// Notes a complete request.
+    pub(super) fn requested(&self) {
+        self.set(ConnectionState::Idle(Instant::now()));
+    }
+
     /// Marks the connection as busy until the returned value is dropped.
     pub(super) fn busy(&self) -> Busy {
         self.set(ConnectionState::Busy);
@@ -227,6 +234,9 @@ mod tests {
 
         drop((busy, too));
         assert!(connect(&mut connections, 1).is_some(), "both are idle again");
+
+        connections.open.iter().for_each(|open| open.activity.requested());
+        assert!(connect(&mut connections, 1).is_some(), "requests that wait keep no probe out");
     }
 
     #[tokio::test]

@@ -28,8 +28,16 @@ use super::policy::{Policy, Port};
 use super::refusal::Refusal;
 
 /// Headers that proxies add.
-const FORWARDING: &[&str] =
-    &["forwarded", "via", "x-real-ip", "x-client-ip", "x-cluster-client-ip", "true-client-ip"];
+const FORWARDING: &[&str] = &[
+    "forwarded",
+    "via",
+    "x-forwarded",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+];
 
 /// Prefixes of headers that proxies add: in general, Envoy (Istio, Consul, Kuma) and Linkerd.
 const FORWARDING_PREFIXES: &[&str] = &["x-forwarded-", "x-original-forwarded-", "x-envoy-", "l5d-"];
@@ -138,12 +146,22 @@ fn is_forwarded(request: &Request) -> bool {
 fn names_loopback(host: &str) -> bool {
     let name = match host.strip_prefix('[') {
         Some(rest) => match rest.split_once(']') {
-            Some((address, port)) if port.is_empty() || port.starts_with(':') => address,
+            Some((address, "")) => address,
+            Some((address, port)) if port.strip_prefix(':').is_some_and(is_port) => address,
             _ => return false,
         },
-        None => host.split_once(':').map_or(host, |(name, _)| name),
+        None => match host.split_once(':') {
+            Some((name, port)) if is_port(port) => name,
+            Some(_) => return false,
+            None => host,
+        },
     };
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(is_loopback)
+}
+
+/// Whether this is a port, and nothing follows it.
+fn is_port(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]
@@ -160,6 +178,8 @@ mod tests {
 
         for host in [
             "",
+            "localhost:80@evil.example",
+            "[::1]:80@evil.example",
             "evil.example",
             "localhost.evil.example",
             "127.0.0.1.evil.example",

@@ -6,6 +6,11 @@ use std::net::{Ipv4Addr, SocketAddr};
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::TcpListener;
 
+/// The buffers of a connection in the kernel, in bytes. Linux doubles them. They are enough for 100 MB per second
+/// to a client in the same region.
+const SEND_BUFFER: usize = 64 << 10;
+const RECEIVE_BUFFER: usize = 32 << 10;
+
 /// Connections that the kernel queues until loopwatch accepts them. It accepts at once, so the
 /// queue only covers bursts.
 const BACKLOG: i32 = 1024;
@@ -39,6 +44,11 @@ fn open(address: SocketAddr) -> io::Result<Socket> {
     if address.is_ipv6() {
         socket.set_only_v6(!address.ip().is_unspecified())?;
     }
+
+    // Accepted connections inherit the sizes, and the kernel does not enlarge them. Otherwise, a client that
+    // does not read takes 4 MB of kernel memory, which counts towards the memory limit of the container.
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.set_recv_buffer_size(RECEIVE_BUFFER)?;
 
     // After a restart, the connections of the previous process must not block the port.
     socket.set_reuse_address(true)?;
@@ -98,6 +108,18 @@ mod tests {
 
             assert!(address.is_ipv4() && connects("127.0.0.1", address.port()).await, "{address}");
         }
+    }
+
+    #[tokio::test]
+    async fn the_kernel_holds_little_for_a_client_that_does_not_read() {
+        let listener = bind("127.0.0.1:0".parse().expect("an address")).expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (client, accepted) = tokio::join!(TcpStream::connect(address), listener.accept());
+        let (server, _) = accepted.expect("a connection");
+
+        let own = socket2::SockRef::from(&server).send_buffer_size().expect("a size");
+        assert!(own <= 2 * SEND_BUFFER, "{own}");
+        drop(client);
     }
 
     #[tokio::test]

@@ -60,15 +60,24 @@ impl TokenReviews {
 #[async_trait]
 impl TokenReviewer for TokenReviews {
     async fn review(&self, token: &str, path: &str) -> Result<Review, Failure> {
-        let cluster = self.cluster().await?;
-        let Some(user) = authenticate(&cluster, token).await? else {
-            return Ok(Review::Unauthenticated);
-        };
-
-        match is_authorized(&cluster, user, path).await? {
-            true => Ok(Review::Allowed),
-            false => Ok(Review::Forbidden),
+        let reviewed = review(&self.cluster().await?, token, path).await;
+        if reviewed.as_ref().is_err_and(|failure| failure.cause == Cause::Tls) {
+            // The authorities of the API server may have changed. A new connection reads their file again.
+            *self.cluster.lock().await = None;
         }
+
+        reviewed
+    }
+}
+
+async fn review(cluster: &Cluster, token: &str, path: &str) -> Result<Review, Failure> {
+    let Some(user) = authenticate(cluster, token).await? else {
+        return Ok(Review::Unauthenticated);
+    };
+
+    match is_authorized(cluster, user, path).await? {
+        true => Ok(Review::Allowed),
+        false => Ok(Review::Forbidden),
     }
 }
 
@@ -82,7 +91,8 @@ async fn authenticate(cluster: &Cluster, token: &str) -> Result<Option<UserInfo>
 /// The user in an answered review; `None` if the token is not valid.
 fn user(answer: TokenReview) -> Option<UserInfo> {
     let status = answer.status.unwrap_or_default();
-    status.user.filter(|_| status.authenticated == Some(true))
+    let user = status.user.filter(|_| status.authenticated == Some(true));
+    user.filter(|user| user.username.as_ref().is_some_and(|name| !name.is_empty()))
 }
 
 /// Whether the user may `get` the path.
@@ -136,6 +146,11 @@ mod tests {
             (vec![(201, user.clone()), (201, allowed(false))], Review::Forbidden),
             (vec![(201, json!({"status": {"error": "expired"}}))], Review::Unauthenticated),
             (vec![(201, json!({}))], Review::Unauthenticated),
+            (vec![(201, json!({"status": {"authenticated": true}}))], Review::Unauthenticated),
+            (
+                vec![(201, json!({"status": {"authenticated": true, "user": {}}}))],
+                Review::Unauthenticated,
+            ),
         ] {
             assert_eq!(review(answers).await.expect("an answer"), expected);
         }

@@ -37,6 +37,15 @@ pub(super) struct Checks {
     peers: Arc<Mutex<HashMap<IpAddr, usize>>>,
 }
 
+/// Credentials, by their digests.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Credentials {
+    /// Ends when the configuration about them changes.
+    pub(super) key: Key,
+    /// Stays: who has had access, and presents the same credentials after they have changed, is no stranger.
+    pub(super) lasting: Key,
+}
+
 /// How loopwatch decides about credentials.
 #[derive(Debug)]
 pub(super) enum Entry {
@@ -144,7 +153,7 @@ impl Check {
     pub(super) async fn run(
         self,
         remembered: &Arc<Remembered>,
-        key: Key,
+        credentials: Credentials,
         check: impl Future<Output = Option<Verdict>> + Send + 'static,
         rest: fn(Duration) -> Duration,
     ) -> Result<Verdict, Undecided> {
@@ -156,10 +165,14 @@ impl Check {
             let rest = rest(began.elapsed());
 
             if let Some(verdict) = verdict {
-                remembered.put(key, verdict);
+                remembered.put(credentials.key, verdict);
+            }
+            let were_right = remembered.was_ever_allowed(credentials.lasting);
+            if verdict == Some(Verdict::Allowed) {
+                remembered.note_right(credentials.lasting);
             }
             let _ = answer.send(verdict);
-            self.end(verdict, rest).await;
+            self.end(verdict, were_right, rest).await;
         });
 
         match verdict.await {
@@ -174,16 +187,26 @@ impl Check {
     /// After the first wrong credentials of a peer, it becomes free at once, because a new client may
     /// wait for it. If so many peers present wrong ones that some are forgotten too early, these
     /// checks rest, too.
-    async fn end(self, verdict: Option<Verdict>, rest: Duration) {
+    ///
+    /// Credentials that nobody can decide about make a suspect, too: a stranger may choose them so. Those that
+    /// were right once do not: a scraper may get the new password later than loopwatch.
+    async fn end(self, verdict: Option<Verdict>, were_right: bool, rest: Duration) {
         let Self { turn, place, address, is_first, suspects } = self;
         drop(place); // the next check of the peer may wait
         let rests = match verdict {
-            Some(Verdict::Allowed) => false,
+            Some(Verdict::Allowed) => {
+                suspects.forget(address);
+                false
+            }
+            Some(Verdict::Wrong | Verdict::Forbidden) if were_right => true,
             Some(Verdict::Wrong | Verdict::Forbidden) => {
                 let has_room = suspects.note(address);
                 !(is_first && has_room)
             }
-            None => true,
+            None => {
+                suspects.note(address);
+                true
+            }
         };
 
         if rests {
@@ -244,7 +267,7 @@ mod tests {
         sleep(TAKES).await;
 
         let is_first = check.is_first;
-        tokio::spawn(check.end(Some(verdict), REST));
+        tokio::spawn(check.end(Some(verdict), false, REST));
         Some(is_first)
     }
 
@@ -329,7 +352,7 @@ mod tests {
             tokio::spawn(async move {
                 let check = checks.begin([10, 0, 1, host].into(), false).await.expect("a turn");
                 sleep(WAIT / 2).await; // a password at the highest cost
-                check.end(Some(Verdict::Wrong), WAIT * 3 / 2).await;
+                check.end(Some(Verdict::Wrong), false, WAIT * 3 / 2).await;
             });
         }
         tokio::task::yield_now().await;
@@ -352,7 +375,14 @@ mod tests {
             panic!("nothing runs");
         };
 
-        let verdict = check.run(&remembered, key, async { panic!("a bug") }, |took| took).await;
+        let verdict = check
+            .run(
+                &remembered,
+                Credentials { key, lasting: key },
+                async { panic!("a bug") },
+                |took| took,
+            )
+            .await;
         assert_eq!(verdict, Err(Undecided::Unavailable));
         assert_eq!(checks.of_new.available_permits(), 1);
     }
@@ -375,6 +405,32 @@ mod tests {
         let began = Instant::now();
         assert_eq!(check(&checks, peer, key, Verdict::Allowed).await, Some(false));
         assert!(began.elapsed() >= REST, "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn checks_without_an_answer_make_a_suspect_and_right_credentials_none() {
+        let (checks, remembered) = (Checks::new(1), Arc::new(Remembered::new(WAIT)));
+        let (stranger, scraper) = ([10, 0, 0, 1].into(), [10, 0, 0, 2].into());
+        let run = async |peer: IpAddr, key: &str, lasting: &str, verdict: Option<Verdict>| {
+            let credentials = Credentials { key: Key::of(&[key]), lasting: Key::of(&[lasting]) };
+            let entered = checks.enter(&remembered, credentials.key, peer).await;
+            let Ok(Entry::Check(check)) = entered else { panic!("{entered:?}") };
+            let _ = check.run(&remembered, credentials, async move { verdict }, |_| REST).await;
+            sleep(2 * REST).await;
+        };
+
+        run(stranger, "slow", "slow", None).await;
+        assert!(checks.suspects.contains(stranger), "strangers may choose such credentials");
+
+        // The file has another password, and the scraper gets it later.
+        run(scraper, "old hash, old", "old", Some(Verdict::Allowed)).await;
+        run(scraper, "new hash, old", "old", Some(Verdict::Wrong)).await;
+        assert!(!checks.suspects.contains(scraper), "it is no stranger");
+
+        run(scraper, "new hash, typo", "typo", Some(Verdict::Wrong)).await;
+        assert!(checks.suspects.contains(scraper));
+        run(scraper, "new hash, new", "new", Some(Verdict::Allowed)).await;
+        assert!(!checks.suspects.contains(scraper));
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 use tracing::warn;
 
-use super::checks::{Checks, Entry};
+use super::checks::{Checks, Credentials, Entry};
 use super::remembered::{Key, Remembered};
 use super::users::Users;
 use super::{Undecided, Verdict};
@@ -61,13 +61,15 @@ impl Passwords {
         user: &str,
         password: String,
     ) -> Result<Verdict, Undecided> {
-        if password.len() > MAX_PASSWORD {
+        // bcrypt repeats a short password with a NUL in between, so one with a NUL could pass for a shorter one.
+        if password.len() > MAX_PASSWORD || password.contains('\0') {
             return Ok(Verdict::Wrong);
         }
 
         // The hash is a part of the key: a verdict ends when the file has another one, or none.
         let hash = users.hash(user);
         let key = Key::of(&[hash.unwrap_or_default(), user, &password]);
+        let credentials = Credentials { key, lasting: Key::of(&[user, &password]) };
         let check = match self.checks.enter(&self.remembered, key, peer).await? {
             Entry::Remembered(verdict) => return Ok(verdict),
             Entry::Check(check) => check,
@@ -76,7 +78,7 @@ impl Passwords {
         let is_of_user = hash.is_some();
         let hash = hash.unwrap_or_else(|| users.any_hash()).to_owned();
         let comparison = Comparison { password, hash, is_of_user };
-        check.run(&self.remembered, key, comparison.verdict(), |took| took * REST).await
+        check.run(&self.remembered, credentials, comparison.verdict(), |took| took * REST).await
     }
 }
 
@@ -135,6 +137,7 @@ mod tests {
             ("prometheus", "secret", Verdict::Allowed),
             ("prometheus", "secret", Verdict::Allowed), // remembered
             ("prometheus", "wrong", Verdict::Wrong),
+            ("prometheus", "secret\0secret", Verdict::Wrong),
             ("nobody", "secret", Verdict::Wrong),
             ("", "", Verdict::Wrong),
             ("prometheus", &"x".repeat(100), Verdict::Wrong),

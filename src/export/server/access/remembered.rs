@@ -1,6 +1,6 @@
 //! Remembers verdicts on credentials for a while. It keeps only digests of the credentials.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -14,6 +14,8 @@ use crate::lock::lock;
 #[derive(Debug)]
 pub(super) struct Remembered {
     verdicts: Mutex<HashMap<Key, (Verdict, Instant)>>,
+    /// Credentials that were right once, by the part that stays.
+    right: Mutex<VecDeque<Key>>,
     /// How long to remember that credentials are allowed.
     allowed_for: Duration,
 }
@@ -46,7 +48,7 @@ impl Key {
 
 impl Remembered {
     pub(super) fn new(allowed_for: Duration) -> Self {
-        Self { verdicts: Mutex::default(), allowed_for }
+        Self { verdicts: Mutex::default(), right: Mutex::default(), allowed_for }
     }
 
     pub(super) fn get(&self, key: Key) -> Option<Verdict> {
@@ -58,6 +60,21 @@ impl Remembered {
     /// Whether the last verdict on the credentials was that they are allowed, even if it has ended.
     pub(super) fn was_allowed(&self, key: Key) -> bool {
         lock(&self.verdicts).get(&key).is_some_and(|(verdict, _)| *verdict == Verdict::Allowed)
+    }
+
+    /// Whether credentials with this lasting part were right once.
+    pub(super) fn was_ever_allowed(&self, lasting: Key) -> bool {
+        lock(&self.right).contains(&lasting)
+    }
+
+    /// Notes that credentials with this lasting part are right. The oldest ones make room.
+    pub(super) fn note_right(&self, lasting: Key) {
+        let mut right = lock(&self.right);
+        right.retain(|known| *known != lasting);
+        right.push_back(lasting);
+        if right.len() > MAX {
+            right.pop_front();
+        }
     }
 
     /// Remembers a verdict. If the table is full, another verdict makes room. Only credentials that

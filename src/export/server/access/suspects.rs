@@ -24,6 +24,11 @@ impl Suspects {
         lock(&self.0).get(&peer).is_some_and(|until| *until > Instant::now())
     }
 
+    /// Forgets a peer, whose credentials are right.
+    pub(super) fn forget(&self, peer: IpAddr) {
+        lock(&self.0).remove(&peer);
+    }
+
     /// Notes wrong credentials of a peer. Returns false if another peer is forgotten before its time
     /// to make room: the one whose last wrong credentials are the oldest.
     pub(super) fn note(&self, peer: IpAddr) -> bool {

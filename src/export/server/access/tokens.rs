@@ -8,7 +8,7 @@ use loopwatch_model::observation::Cause;
 use tokio::time::timeout;
 use tracing::{info, warn};
 
-use super::checks::{Checks, Entry};
+use super::checks::{Checks, Credentials, Entry};
 use super::remembered::{Key, Remembered};
 use super::{Undecided, Verdict};
 use crate::lock::lock;
@@ -71,6 +71,7 @@ impl Tokens {
         }
 
         let key = Key::of(&[token, path]);
+        let credentials = Credentials { key, lasting: key };
         let check = match self.checks.enter(&self.remembered, key, peer).await? {
             Entry::Remembered(verdict) => return Ok(verdict),
             Entry::Check(check) => check,
@@ -79,7 +80,7 @@ impl Tokens {
         let reviews = Arc::clone(&self.reviews);
         let (token, path) = (token.to_owned(), path.to_owned());
         let verdict = async move { reviews.verdict(&token, &path).await };
-        check.run(&self.remembered, key, verdict, |_| REST).await
+        check.run(&self.remembered, credentials, verdict, |_| REST).await
     }
 
     /// Asks the API server once, to learn whether it answers.

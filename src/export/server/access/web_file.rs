@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, header};
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 
 use super::tls::{Tls, TlsSection};
 use super::users::Users;
@@ -32,8 +32,11 @@ pub(crate) struct Web {
 #[derive(Debug, Default, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(super) struct Document {
+    #[serde(deserialize_with = "present")]
     pub(super) tls_server_config: Option<TlsSection>,
+    #[serde(deserialize_with = "present")]
     basic_auth_users: BTreeMap<String, String>,
+    #[serde(deserialize_with = "present")]
     http_server_config: HttpSection,
 }
 
@@ -105,12 +108,21 @@ impl Document {
 
 pub(super) fn parse(content: Vec<u8>) -> Result<Document, String> {
     let text = String::from_utf8(content).map_err(|_| "not UTF-8".to_owned())?;
-    if text.trim().is_empty() {
-        return Ok(Document::default());
-    }
-
     let options = serde_saphyr::options! { budget: serde_saphyr::budget! { max_nodes: 4096 } };
-    serde_saphyr::from_str_with_options(&text, options).map_err(|error| first_line(&error))
+    let document: Option<Document> =
+        serde_saphyr::from_str_with_options(&text, options).map_err(|error| first_line(&error))?;
+    document.ok_or_else(|| {
+        "it is empty, so perhaps somebody has yet to write it; if the port needs no protection, write {}".to_owned()
+    })
+}
+
+/// Reads the value of a key. A key without one may be half written.
+fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(value: D) -> Result<T, D::Error>
+where
+    D::Error: serde::de::Error,
+{
+    let value: Option<T> = Option::deserialize(value)?;
+    value.ok_or_else(|| serde::de::Error::custom("a key has no value"))
 }
 
 fn headers(entries: BTreeMap<String, String>) -> Result<HeaderMap, String> {
@@ -230,12 +242,20 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_file_asks_for_nothing() {
+    fn only_a_written_file_asks_for_nothing() {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("web.yml");
-        std::fs::write(&path, "# nothing\n").expect("written");
+        std::fs::write(&path, "# nothing\n{}\n").expect("written");
 
         let web = WebFile::read(&path).web.expect("valid");
         assert!(web.tls.is_none() && web.users.is_none() && web.headers.is_empty());
+
+        for text in ["", "# nothing\n", "null", "~"] {
+            assert!(problem(text).contains("it is empty"), "{text}: {}", problem(text));
+        }
+        for key in ["basic_auth_users", "tls_server_config", "http_server_config"] {
+            let problem = problem(&format!("{key}:\n"));
+            assert!(problem.contains("a key has no value"), "{key}: {problem}");
+        }
     }
 }

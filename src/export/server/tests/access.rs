@@ -312,11 +312,11 @@ async fn a_removed_user_and_a_changed_password_count_at_once() {
 
 #[tokio::test]
 async fn a_reload_of_the_file_forgets_no_verdict_on_a_token() {
-    let server = Server::start(Port::Metrics, false, Some("# nothing\n")).await;
+    let server = Server::start(Port::Metrics, false, Some("{}\n")).await;
     let accounts = Arc::new(CountingAccounts::default());
     server.exporter.access().require_tokens(accounts.clone());
 
-    for text in ["# nothing\n", TLS] {
+    for text in ["{}\n", TLS] {
         assert_eq!(server.plain("/metrics", &bearer("prometheus")).await.0, 200);
         server.load(text);
     }
