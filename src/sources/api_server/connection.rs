@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use kube::{Client, Config};
+#[cfg(test)]
+use kube::Client;
+use kube::Config;
 
 use crate::net::{Failure, percent_encode};
 use crate::sources::feed::ServerClock;
@@ -13,9 +15,11 @@ mod client;
 mod batched_reads;
 mod kubeconfig_files;
 mod proxy;
+mod renewal;
 mod requests;
 mod workload;
 
+use self::renewal::RenewedClient;
 use self::workload::Workload;
 
 pub(crate) use self::access::{Access, ConnectError, OperatorName};
@@ -26,7 +30,7 @@ pub(crate) use self::workload::PodTemplate;
 /// One API server and the account to use with it.
 #[derive(Clone)]
 pub(crate) struct Cluster {
-    pub(crate) client: Client,
+    client: RenewedClient,
     clock: ServerClock,
     url: String,
     namespace: String,
@@ -89,7 +93,7 @@ impl Cluster {
 
         // A login plugin runs while the client is built, so there is only one client, with or
         // without impersonation.
-        let mut cluster = Self::from_config(config, clock).await?;
+        let mut cluster = Self::from_config(config, access, clock).await?;
         let own = OwnPod::of_environment(&cluster.namespace);
         if in_pod {
             cluster.workload = own.as_ref().and_then(OwnPod::workload);
@@ -112,7 +116,7 @@ impl Cluster {
         let (acting_as, watched_namespaces) = (None, Vec::new());
         let (workload, own, operator) = (None, None, None);
         Self {
-            client,
+            client: RenewedClient::fixed(client),
             clock,
             url: url.into(),
             namespace,
@@ -130,7 +134,11 @@ impl Cluster {
         Self { operator: Some(operator), ..self }
     }
 
-    async fn from_config(mut config: Config, clock: &ServerClock) -> Result<Self, ConnectError> {
+    async fn from_config(
+        mut config: Config,
+        access: &Access,
+        clock: &ServerClock,
+    ) -> Result<Self, ConnectError> {
         // Disables the client's retries, which would hide a failing API server for minutes. Each
         // source retries by itself.
         config.default_retry = false;
@@ -139,24 +147,7 @@ impl Cluster {
         let url = without_credentials(&config.cluster_url);
         let namespace = config.default_namespace.trim().to_owned();
 
-        // A login plugin may take long, so the client is built on another thread. Without a plugin,
-        // it is built on this thread, because every thread costs memory. kube panics if a token is
-        // not a valid header; the task contains the panic.
-        let plugin = config.auth_info.exec.is_some() || config.auth_info.auth_provider.is_some();
-        let connect = || client::build(config);
-        let connecting = if plugin {
-            tokio::task::spawn_blocking(connect)
-        } else {
-            tokio::spawn(async { connect() })
-        };
-        let client = match connecting.await {
-            Ok(client) => client.map_err(|error| Failure::client(&error).detail),
-            Err(_) => {
-                Err("the token of the account contains characters that no token may contain"
-                    .to_owned())
-            }
-        };
-
+        let client = RenewedClient::connect(config, access.clone()).await;
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
         let (clock, acting_as, watched_namespaces) = (clock.clone(), None, Vec::new());
         let (workload, own, operator) = (None, None, None);

@@ -60,24 +60,15 @@ impl TokenReviews {
 #[async_trait]
 impl TokenReviewer for TokenReviews {
     async fn review(&self, token: &str, path: &str) -> Result<Review, Failure> {
-        let reviewed = review(&self.cluster().await?, token, path).await;
-        if reviewed.as_ref().is_err_and(|failure| failure.cause == Cause::Tls) {
-            // The authorities of the API server may have changed. A new connection reads their file again.
-            *self.cluster.lock().await = None;
+        let cluster = self.cluster().await?;
+        let Some(user) = authenticate(&cluster, token).await? else {
+            return Ok(Review::Unauthenticated);
+        };
+
+        match is_authorized(&cluster, user, path).await? {
+            true => Ok(Review::Allowed),
+            false => Ok(Review::Forbidden),
         }
-
-        reviewed
-    }
-}
-
-async fn review(cluster: &Cluster, token: &str, path: &str) -> Result<Review, Failure> {
-    let Some(user) = authenticate(cluster, token).await? else {
-        return Ok(Review::Unauthenticated);
-    };
-
-    match is_authorized(cluster, user, path).await? {
-        true => Ok(Review::Allowed),
-        false => Ok(Review::Forbidden),
     }
 }
 

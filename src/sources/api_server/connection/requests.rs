@@ -151,8 +151,16 @@ impl Cluster {
 
         *request.method_mut() = method;
         let sent = self.clock.steady();
-        let mut answer = match timeout(ANSWER_WITHIN, self.client.send(request)).await {
-            Ok(answer) => answer.map_err(|error| Failure::client(&error))?,
+        let client = self.client.get();
+        let mut answer = match timeout(ANSWER_WITHIN, client.send(request)).await {
+            Ok(Ok(answer)) => answer,
+            Ok(Err(error)) => {
+                let failure = Failure::client(&error);
+                if failure.cause == Cause::Tls {
+                    self.client.renew().await;
+                }
+                return Err(failure);
+            }
             Err(_) => return Err(Failure::timeout(path, ANSWER_WITHIN)),
         };
 
