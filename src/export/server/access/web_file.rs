@@ -90,7 +90,13 @@ impl Web {
 }
 
 impl Document {
+    /// # Errors
+    /// Names the problem in one line, although names in the file may have several.
     pub(super) fn build(self) -> Result<Web, String> {
+        self.parts().map_err(|problem| problem.replace(char::is_control, " "))
+    }
+
+    fn parts(self) -> Result<Web, String> {
         let Self { tls_server_config: section, basic_auth_users, http_server_config } = self;
         let tls = section.as_ref().map(TlsSection::build).transpose();
         let tls = tls.map_err(|problem| format!("tls_server_config: {problem}"))?;
@@ -176,6 +182,7 @@ mod tests {
                 "basic_auth_users: prometheus: expected a bcrypt hash",
             ),
             ("http_server_config: {http2: true}", "http2"),
+            ("http_server_config: {headers: {\"a\\nb\": x}}", "headers: a b: expected one of"),
             ("http_server_config: {headers: {Server: x}}", "headers: Server: expected one of"),
             ("- a", "web.yml"),
         ] {
