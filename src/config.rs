@@ -43,7 +43,7 @@ use crate::export::view::{ExternalUrl, Links, RunbookUrl};
 use crate::net::HttpUrl;
 use crate::sources::api_server::{
     Access, ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, OperatorName,
-    SecretAccess,
+    SecretAccess, WantedNamespaces,
 };
 use crate::sources::decoding::HashKey;
 use crate::sources::operator::{
@@ -375,6 +375,12 @@ impl ClusterFlags {
     #[must_use]
     pub(crate) fn problem(&self) -> Option<String> {
         ScrapeTarget::of(&self.scrape).problem()
+    }
+
+    /// Which namespaces the user wants.
+    pub(crate) fn wanted_namespaces(&self) -> WantedNamespaces {
+        let (namespaces, excluded) = (self.namespace.clone(), self.exclude_namespace.clone());
+        WantedNamespaces { namespaces, excluded }
     }
 
     /// The options of the sources; `hash_key` is the key of the fingerprints.

@@ -22,7 +22,7 @@ use crate::export::presentation::report::{FailOn, OutputFormat, junit};
 use crate::export::view::{DumpInput, Input};
 use crate::lock::lock;
 use crate::recording::{Recording, RecordingError};
-use crate::sources::api_server::Selection;
+use crate::sources::api_server::{Selection, WantedNamespaces};
 use crate::sources::decoding::{DecodeOptions, Extra};
 use crate::sources::feed::{Clock, Feed, SystemClock};
 use crate::sources::offline::Dump;
@@ -71,13 +71,6 @@ pub(super) struct CheckArgs {
     judge: JudgeFlags,
 }
 
-/// The namespaces of a report on a file; by default, all.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Namespaces<'a> {
-    only: &'a [String],
-    except: &'a [String],
-}
-
 /// The lowest severity of a finding that makes the command exit with 1; `None` if none does.
 #[derive(Clone, Copy, Debug)]
 struct LowestSeverity(Option<Severity>);
@@ -90,7 +83,8 @@ pub(super) fn check(args: CheckArgs, mut settings: Settings) -> anyhow::Result<u
 
     let (model, input) = match &args.from {
         Some(path) => {
-            judge_file(path, args.at, &args.judge, Namespaces::of(&args.cluster), settings)?
+            let namespaces = args.cluster.wanted_namespaces();
+            judge_file(path, args.at, &args.judge, &namespaces, settings)?
         }
         None => {
             // The permissions of an operator's account show which kinds the operator owns.
@@ -132,7 +126,7 @@ pub(super) fn judge_file(
     path: &Path,
     at: Option<Timestamp>,
     judge: &JudgeFlags,
-    namespaces: Namespaces<'_>,
+    namespaces: &WantedNamespaces,
     settings: Settings,
 ) -> anyhow::Result<(Model, Input)> {
     anyhow::ensure!(
@@ -144,7 +138,7 @@ pub(super) fn judge_file(
         match Recording::open(path) {
             Ok(recording) => {
                 anyhow::ensure!(
-                    namespaces == Namespaces::default(),
+                    *namespaces == WantedNamespaces::default(),
                     "{} is a recording, which --namespace and --exclude-namespace cannot divide; record only the \
                      namespaces that you need, or filter the JSON of this report",
                     path.display()
@@ -159,43 +153,30 @@ pub(super) fn judge_file(
     judge_dump(path, at, namespaces, settings)
 }
 
-impl<'a> Namespaces<'a> {
-    pub(super) fn of(flags: &'a ClusterFlags) -> Self {
-        Self { only: &flags.namespace, except: &flags.exclude_namespace }
+/// Checks that the dump has objects in the namespaces. Prints a note about each that it lacks.
+///
+/// # Errors
+/// If it has none of those that the user wants to see: a report on nothing would say that all is
+/// well.
+fn expect_namespaces(wanted: &WantedNamespaces, path: &Path, dump: &Dump) -> anyhow::Result<()> {
+    let known = dump.namespaces();
+    let is_absent = |name: &&String| !known.contains(name.as_str());
+
+    let absent: Vec<&String> = wanted.namespaces.iter().filter(is_absent).collect();
+    if !absent.is_empty() && absent.len() == wanted.namespaces.len() {
+        anyhow::bail!(no_namespace(path, &known, absent[0]));
     }
 
-    /// Whether the user wants to see the objects of a namespace, or those without one.
-    fn contains(self, namespace: &String) -> bool {
-        let is_wanted =
-            namespace.is_empty() || self.only.is_empty() || self.only.contains(namespace);
-        is_wanted && !self.except.contains(namespace)
+    for name in absent.into_iter().chain(wanted.excluded.iter().filter(is_absent)) {
+        super::print_error(&no_namespace(path, &known, name));
     }
-
-    /// Checks that the dump has objects in the namespaces. Prints a note about each that it lacks.
-    ///
-    /// # Errors
-    /// If it has none of those that the user wants to see: a report on nothing would say that all is
-    /// well.
-    fn expect_in(self, path: &Path, dump: &Dump) -> anyhow::Result<()> {
-        let known = dump.namespaces();
-        let is_absent = |name: &&String| !known.contains(name.as_str());
-
-        let absent: Vec<&String> = self.only.iter().filter(is_absent).collect();
-        if !absent.is_empty() && absent.len() == self.only.len() {
-            anyhow::bail!(no_namespace(path, &known, absent[0]));
-        }
-
-        for name in absent.into_iter().chain(self.except.iter().filter(is_absent)) {
-            super::print_error(&no_namespace(path, &known, name));
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 fn judge_dump(
     path: &Path,
     at: Option<Timestamp>,
-    namespaces: Namespaces<'_>,
+    namespaces: &WantedNamespaces,
     settings: Settings,
 ) -> anyhow::Result<(Model, Input)> {
     let annotations = settings.annotations();
@@ -217,7 +198,7 @@ fn judge_dump(
     }
 
     let at = at.or(newest).unwrap_or(now).min(now);
-    namespaces.expect_in(path, &dump)?;
+    expect_namespaces(namespaces, path, &dump)?;
     dump.problems.iter().for_each(|problem| super::print_error(problem));
 
     // Time does not pass in a dump.
@@ -237,7 +218,7 @@ fn judge_dump(
             Observation::NamespaceSeen(view) if view.deleted.is_some() => Some(&view.name),
             _ => None,
         };
-        if namespace.is_none_or(|namespace| namespaces.contains(namespace)) {
+        if namespace.is_none_or(|namespace| namespace.is_empty() || namespaces.allows(namespace)) {
             model.apply(at, observation);
         }
     }

@@ -66,8 +66,8 @@ pub(super) fn rights(args: RightsArgs, mut settings: Settings) -> anyhow::Result
     args.judge.apply(&mut settings);
     let model = match &args.from {
         Some(path) => {
-            let namespaces = check::Namespaces::of(&args.cluster);
-            check::judge_file(path, args.at, &args.judge, namespaces, settings)?.0
+            let namespaces = args.cluster.wanted_namespaces();
+            check::judge_file(path, args.at, &args.judge, &namespaces, settings)?.0
         }
         None => {
             let select = Selection::OperatorPermissions;

@@ -20,7 +20,7 @@ use crate::app;
 use crate::config::{JudgeFlags, one_of, operator_name};
 use crate::export::presentation::report::{Forecast, OutputFormat, Style};
 use crate::export::view::{BlindSpot, ObjectQuestion};
-use crate::sources::api_server::{ApiResources, Cluster, OperatorName};
+use crate::sources::api_server::{ApiResources, Cluster, OperatorName, WantedNamespaces};
 use crate::sources::offline::ObservedObjects;
 use crate::sources::survey::{
     Installation, ListProgress, OwnershipGraph, find_object, kind_name, kind_named,
@@ -209,7 +209,7 @@ async fn read_file(
         path,
         args.at,
         &judge,
-        check::Namespaces::default(),
+        &WantedNamespaces::default(),
         Settings::default(),
     )?;
     let model = Mutex::new(model);

@@ -15,6 +15,7 @@ use crate::cli::check;
 use crate::cli::file::{find_in_file, for_each_observation};
 use crate::config::JudgeFlags;
 use crate::export::view::{BlindSpot, ObjectQuestion, View as _};
+use crate::sources::api_server::WantedNamespaces;
 
 /// The last version of one object in the observations.
 struct LastView {
@@ -41,7 +42,7 @@ pub(super) fn read(
     }
 
     let (model, input) =
-        check::judge_file(path, at, judge, check::Namespaces::default(), settings)?;
+        check::judge_file(path, at, judge, &WantedNamespaces::default(), settings)?;
     let not_visible = input.blind_spots_of_one_object(&model.snapshot());
     let model = Mutex::new(model);
     let object = app::runtime()?.block_on(find_in_file(path, &model, question))?;

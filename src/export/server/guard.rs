@@ -144,24 +144,20 @@ fn is_forwarded(request: &Request) -> bool {
 
 /// Whether a `Host` header names this host: `localhost`, `127.0.0.1` or `[::1]`, with any port.
 fn names_loopback(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => match rest.split_once(']') {
-            Some((address, "")) => address,
-            Some((address, port)) if port.strip_prefix(':').is_some_and(is_port) => address,
-            _ => return false,
-        },
-        None => match host.split_once(':') {
-            Some((name, port)) if is_port(port) => name,
-            Some(_) => return false,
-            None => host,
-        },
+    let split = match host.strip_prefix('[') {
+        Some(rest) => rest.split_once(']'),
+        None => Some(host.split_at(host.find(':').unwrap_or(host.len()))),
     };
+    let Some((name, _)) = split.filter(|(_, port)| is_port(port)) else { return false };
     name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok_and(is_loopback)
 }
 
-/// Whether this is a port, and nothing follows it.
-fn is_port(text: &str) -> bool {
-    text.bytes().all(|byte| byte.is_ascii_digit())
+/// Whether the end of a host is nothing, or a colon and a port.
+fn is_port(end: &str) -> bool {
+    match end.strip_prefix(':') {
+        Some(port) => port.bytes().all(|byte| byte.is_ascii_digit()),
+        None => end.is_empty(),
+    }
 }
 
 #[cfg(test)]

@@ -112,20 +112,8 @@ impl Cluster {
     /// Wraps a client whose API server is part of a test.
     #[cfg(test)]
     pub(crate) fn from_client(client: Client, url: impl Into<String>) -> Self {
-        let (clock, namespace) = (ServerClock::new(), client.default_namespace().to_owned());
-        let (acting_as, watched_namespaces) = (None, Vec::new());
-        let (workload, own, operator) = (None, None, None);
-        Self {
-            client: RenewedClient::fixed(client),
-            clock,
-            url: url.into(),
-            namespace,
-            acting_as,
-            watched_namespaces,
-            workload,
-            own,
-            operator,
-        }
+        let namespace = client.default_namespace().to_owned();
+        Self::new(RenewedClient::fixed(client), ServerClock::new(), url.into(), namespace)
     }
 
     /// Sets the operator to observe.
@@ -149,9 +137,14 @@ impl Cluster {
 
         let client = RenewedClient::connect(config, access.clone()).await;
         let client = client.map_err(|reason| ConnectError::Client { url: url.clone(), reason })?;
-        let (clock, acting_as, watched_namespaces) = (clock.clone(), None, Vec::new());
+        Ok(Self::new(client, clock.clone(), url, namespace))
+    }
+
+    /// A connection without an operator.
+    fn new(client: RenewedClient, clock: ServerClock, url: String, namespace: String) -> Self {
+        let (acting_as, watched_namespaces) = (None, Vec::new());
         let (workload, own, operator) = (None, None, None);
-        Ok(Self {
+        Self {
             client,
             clock,
             url,
@@ -161,7 +154,7 @@ impl Cluster {
             workload,
             own,
             operator,
-        })
+        }
     }
 
     /// Checks that the API server responds and accepts the account.

@@ -1,7 +1,7 @@
 //! The namespaces that the user wants.
 
 /// Which namespaces the user wants.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct WantedNamespaces {
     /// If empty, all.
     pub(crate) namespaces: Vec<String>,
