@@ -3,20 +3,22 @@
 //! Metrics, alert rules, the page, `check`, runbooks and `docs/findings.md` take all names, texts
 //! and severities from this table and have no rules of their own.
 
+mod command; // that a finding suggests
 mod evidence;
 mod steps; // that end a finding
+mod subject;
 mod table;
 
-use std::borrow::Cow;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::command::shell_word;
 pub use self::evidence::{Evidence, Value};
 pub use self::steps::Step;
+pub use self::subject::{NO_OBJECTS, Subject};
 pub use self::table::{Alert, Area, Explainer, FINDINGS, FindingCode, FindingInfo, Severity};
 
-use crate::group::with_group;
 use crate::instance::InstanceName;
 use crate::time::{Span, Timestamp};
 
@@ -92,75 +94,6 @@ pub enum Confidence {
     Confirmed,
 }
 
-/// The subject of a finding. The order of the variants is the order of listings.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Subject {
-    /// One object.
-    Object {
-        /// API group.
-        group: String,
-        /// Kind.
-        kind: String,
-        /// Empty for cluster-scoped objects.
-        namespace: String,
-        /// Name.
-        name: String,
-    },
-    /// All objects of a kind.
-    Kind {
-        /// API group.
-        group: String,
-        /// Kind.
-        kind: String,
-    },
-    /// A custom resource definition.
-    Definition {
-        /// Its name: `plural.group`.
-        name: String,
-    },
-    /// The operator, with all of its instances.
-    Operator {
-        /// Its namespace.
-        namespace: String,
-        /// The name of its workload.
-        name: String,
-    },
-    /// A controller of the operator.
-    Controller {
-        /// Its name.
-        name: String,
-    },
-    /// A source of observations.
-    Source {
-        /// Its name: the value of the `source` label.
-        name: String,
-    },
-    /// A permission of the account.
-    Permission {
-        /// The namespace; empty for the whole cluster.
-        namespace: String,
-        /// The permission, as `verb resource.group`.
-        permission: String,
-    },
-    /// An admission webhook.
-    Webhook {
-        /// Its name, which several configurations may share.
-        name: String,
-    },
-    /// An admission policy.
-    Policy {
-        /// Whether it is a `MutatingAdmissionPolicy`, not a `ValidatingAdmissionPolicy`.
-        mutating: bool,
-        /// Its name.
-        name: String,
-    },
-    /// A configured limit.
-    Limit {
-        /// Its name: the value of the `limit` label.
-        name: String,
-    },
-}
-
 impl Finding {
     /// Returns the row of this finding's code in [`FINDINGS`].
     #[must_use]
@@ -207,28 +140,6 @@ impl Finding {
         self.alerts_from.is_some_and(|from| from <= at)
     }
 
-    /// Returns the suggested command for this subject and evidence.
-    #[must_use]
-    pub fn command(&self) -> String {
-        let FindingInfo { command, otherwise, .. } = self.info();
-        let known = [("{pod}", self.pod()), ("{target}", self.target())];
-        let is_unknown =
-            |(name, value): &(&str, Option<String>)| value.is_none() && command.contains(*name);
-
-        match known.iter().any(is_unknown) {
-            true => self.subject.fill(otherwise, &known),
-            false => self.subject.fill(command, &known),
-        }
-    }
-
-    /// Returns the Pod of the instance in the evidence, as flags and argument of `kubectl`; `None` for
-    /// an operator outside of Kubernetes, whose instance is the address of its metrics.
-    fn pod(&self) -> Option<String> {
-        let (namespace, pod) = self.instance_pod()?;
-        let kind = if pod.starts_with('-') { "pod/" } else { "" };
-        Some(format!(" -n {} {kind}{}", shell_word(namespace), shell_word(pod)))
-    }
-
     /// Returns the namespace and the name of the Pod of the instance in the evidence; `None` without
     /// an instance, or if the operator runs outside of Kubernetes.
     #[must_use]
@@ -248,25 +159,6 @@ impl Finding {
             }
             _ => own,
         }
-    }
-
-    /// Returns the first target in the evidence, as arguments of `kubectl get`. The evidence has it as
-    /// `Secret team-a/name`, or `Node name`.
-    fn target(&self) -> Option<String> {
-        let Some(Value::Names(targets)) = self.evidence.0.get("target") else { return None };
-        let (kind, address) = targets.first()?.split_once(' ')?;
-        let kind = shell_word(&kind.to_lowercase());
-
-        // kubectl takes a name such as `--all` for a flag, unless it follows a slash.
-        let named = |name: &str| {
-            let between = if name.starts_with('-') { "/" } else { " " };
-            format!("{kind}{between}{}", shell_word(name))
-        };
-
-        Some(match address.split_once('/') {
-            Some((namespace, name)) => format!("{} -n {}", named(name), shell_word(namespace)),
-            None => named(address),
-        })
     }
 }
 
@@ -308,151 +200,6 @@ impl Confidence {
     }
 }
 
-/// The API groups and kinds of the subjects that are no objects of the operator: they have no page of their
-/// own, and no labels of an object.
-pub const NO_OBJECTS: [(&str, &str); 10] = [
-    ("", "Operator"),
-    ("", "Controller"),
-    ("", "Source"),
-    ("", "Permission"),
-    ("", "Limit"),
-    ("", "Namespace"),
-    ("apiextensions.k8s.io", "CustomResourceDefinition"),
-    ("admissionregistration.k8s.io", "Webhook"),
-    ("admissionregistration.k8s.io", "ValidatingAdmissionPolicy"),
-    ("admissionregistration.k8s.io", "MutatingAdmissionPolicy"),
-];
-
-impl Subject {
-    /// The namespace of the subject, empty when it has none.
-    #[must_use]
-    pub fn namespace(&self) -> &str {
-        match self {
-            Self::Object { namespace, .. }
-            | Self::Operator { namespace, .. }
-            | Self::Permission { namespace, .. } => namespace,
-            Self::Kind { .. }
-            | Self::Definition { .. }
-            | Self::Controller { .. }
-            | Self::Source { .. }
-            | Self::Webhook { .. }
-            | Self::Policy { .. }
-            | Self::Limit { .. } => "",
-        }
-    }
-
-    /// The API group, empty when it has none.
-    #[must_use]
-    pub fn group(&self) -> &str {
-        match self {
-            Self::Object { group, .. } | Self::Kind { group, .. } => group,
-            Self::Definition { .. } => "apiextensions.k8s.io",
-            Self::Webhook { .. } | Self::Policy { .. } => "admissionregistration.k8s.io",
-            Self::Operator { .. }
-            | Self::Controller { .. }
-            | Self::Source { .. }
-            | Self::Permission { .. }
-            | Self::Limit { .. } => "",
-        }
-    }
-
-    /// The kind of the subject.
-    #[must_use]
-    pub fn kind(&self) -> &str {
-        match self {
-            Self::Object { kind, .. } | Self::Kind { kind, .. } => kind,
-            Self::Definition { .. } => "CustomResourceDefinition",
-            Self::Operator { .. } => "Operator",
-            Self::Controller { .. } => "Controller",
-            Self::Source { .. } => "Source",
-            Self::Permission { .. } => "Permission",
-            Self::Webhook { .. } => "Webhook",
-            Self::Policy { mutating: true, .. } => "MutatingAdmissionPolicy",
-            Self::Policy { mutating: false, .. } => "ValidatingAdmissionPolicy",
-            Self::Limit { .. } => "Limit",
-        }
-    }
-
-    /// Its name; empty for a whole kind.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        match self {
-            Self::Object { name, .. }
-            | Self::Definition { name }
-            | Self::Operator { name, .. }
-            | Self::Controller { name }
-            | Self::Source { name }
-            | Self::Webhook { name }
-            | Self::Policy { name, .. }
-            | Self::Limit { name }
-            | Self::Permission { permission: name, .. } => name,
-            Self::Kind { .. } => "",
-        }
-    }
-
-    /// Returns the subject that stands for all objects of this object's kind; `None` unless this
-    /// subject is an object.
-    #[must_use]
-    pub fn whole_kind(&self) -> Option<Self> {
-        match self {
-            Self::Object { group, kind, .. } => {
-                Some(Self::Kind { group: group.clone(), kind: kind.clone() })
-            }
-            _ => None,
-        }
-    }
-
-    fn parts(&self) -> [&str; 4] {
-        [self.group(), self.kind(), self.namespace(), self.name()]
-    }
-
-    /// Replaces the placeholders in a template by parts of the subject and by `known` values.
-    fn fill(&self, template: &str, known: &[(&'static str, Option<String>)]) -> String {
-        let resource = with_group(&self.kind().to_lowercase(), self.group());
-        let in_namespace = if self.namespace().is_empty() {
-            String::new()
-        } else {
-            format!(" -n {}", shell_word(self.namespace()))
-        };
-
-        let values = [
-            ("{resource}", shell_word(&resource)),
-            ("{in_namespace}", in_namespace),
-            ("{kind}", shell_word(self.kind())),
-            ("{group}", shell_word(self.group())),
-            ("{name}", shell_word(self.name())),
-        ];
-        // kubectl takes a name such as `--all` for a flag, unless it follows a slash.
-        let template = match self.name().starts_with('-') {
-            true => Cow::Owned(template.replace(" {name}", "/{name}")),
-            false => Cow::Borrowed(template),
-        };
-        let known = known.iter().filter_map(|(name, value)| Some((*name, value.as_deref()?)));
-        let values: Vec<(&str, &str)> =
-            values.iter().map(|(name, value)| (*name, value.as_str())).chain(known).collect();
-
-        // A single pass, because a name may contain what looks like a placeholder.
-        let (mut command, mut rest) = (String::new(), &*template);
-        while let Some(start) = rest.find('{') {
-            let (before, after) = rest.split_at(start);
-            command.push_str(before);
-
-            let value =
-                values.iter().find_map(|(name, value)| Some((*value, after.strip_prefix(*name)?)));
-            let Some((value, remaining)) = value else {
-                command.push('{');
-                rest = &after[1..];
-                continue;
-            };
-
-            command.push_str(value);
-            rest = remaining;
-        }
-
-        command + rest
-    }
-}
-
 /// Returns the 64-bit FNV-1a hash (draft-eastlake-fnv) of texts, each followed by the byte `0xff`.
 pub(crate) fn fnv<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     let bytes = parts.into_iter().flat_map(|part| part.bytes().chain([0xff]));
@@ -461,159 +208,9 @@ pub(crate) fn fnv<'a>(parts: impl IntoIterator<Item = &'a str>) -> u64 {
     })
 }
 
-/// Quotes `text` as one shell word. People paste these commands into a shell, and a name in a
-/// recording from an untrusted source must not inject a command.
-#[must_use]
-pub fn shell_word(text: &str) -> String {
-    let plain = |c: char| c.is_ascii_alphanumeric() || "-_.:/@%+,".contains(c);
-    if !text.starts_with('-') && text.chars().all(plain) {
-        return text.to_owned();
-    }
-
-    format!("'{}'", text.replace('\'', r"'\''"))
-}
-
-impl fmt::Display for Subject {
-    /// `Widget team-a/web`, `Widget (all)`, `source watch/widgets.example.io`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Object { kind, namespace, name, .. } if namespace.is_empty() => {
-                write!(f, "{kind} {name}")
-            }
-            Self::Object { kind, namespace, name, .. } => write!(f, "{kind} {namespace}/{name}"),
-            Self::Kind { kind, .. } => write!(f, "{kind} (all)"),
-            Self::Definition { name } => write!(f, "definition {name}"),
-            Self::Operator { namespace, name } if namespace.is_empty() => {
-                write!(f, "operator {name}")
-            }
-            Self::Operator { namespace, name } => write!(f, "operator {namespace}/{name}"),
-            Self::Controller { name } => write!(f, "controller {name}"),
-            Self::Source { name } => write!(f, "source {name}"),
-            Self::Permission { namespace, permission } if namespace.is_empty() => {
-                write!(f, "permission to {permission}")
-            }
-            Self::Permission { namespace, permission } => {
-                write!(f, "permission to {permission} in {namespace}")
-            }
-            Self::Webhook { name } => write!(f, "webhook {name}"),
-            Self::Policy { name, .. } => write!(f, "admission policy {name}"),
-            Self::Limit { name } => write!(f, "limit {name}"),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn names_with_special_characters_are_quoted_in_commands() {
-        let command = |name: &str| {
-            let (group, kind, namespace) =
-                ("example.io".to_owned(), "Widget".to_owned(), "team-a".to_owned());
-            let subject = Subject::Object { group, kind, namespace, name: name.to_owned() };
-            subject.fill("kubectl get {resource} {name}{in_namespace}", &[])
-        };
-
-        assert_eq!(command("web"), "kubectl get widget.example.io web -n team-a");
-        assert_eq!(
-            command("a; rm -rf '~'"),
-            r"kubectl get widget.example.io 'a; rm -rf '\''~'\''' -n team-a"
-        );
-        assert_eq!(command("-o=x"), "kubectl get widget.example.io/'-o=x' -n team-a");
-    }
-
-    #[test]
-    fn names_that_look_like_placeholders_do_not_leave_their_quotes() {
-        let (group, kind, namespace) = (String::new(), "Widget".to_owned(), "{name}".to_owned());
-        let subject = Subject::Object { group, kind, namespace, name: "; reboot".to_owned() };
-        let command =
-            subject.fill("kubectl get {kind}{in_namespace} {name} -o jsonpath='{.x}'", &[]);
-
-        assert_eq!(command, "kubectl get Widget -n '{name}' '; reboot' -o jsonpath='{.x}'");
-    }
-
-    #[test]
-    fn a_command_fits_what_the_evidence_names() {
-        let command = |code: FindingCode, subject: Subject, evidence: Evidence| {
-            let finding = Finding {
-                id: FindingId::of(code, &subject),
-                code,
-                subject,
-                since: Timestamp(0),
-                found: Timestamp(0),
-                severity: Severity::Warning,
-                confidence: Confidence::Confirmed,
-                evidence,
-                explained_by: None,
-                alerts_from: None,
-            };
-            finding.command()
-        };
-        let controller = || Subject::Controller { name: "widget".to_owned() };
-        let of = |instance: &str| Evidence::new().text("instance", instance);
-
-        assert_eq!(
-            command(FindingCode::ReconcileFailing, controller(), of("ops/op-1")),
-            "kubectl logs -n ops op-1 --all-containers --since=1h"
-        );
-        assert_eq!(
-            command(FindingCode::ReconcileFailing, controller(), of("10.0.0.1:8080")),
-            "kubectl get events -A --field-selector type=Warning"
-        );
-
-        let outside =
-            || Subject::Operator { namespace: String::new(), name: "127.0.0.1:8080".to_owned() };
-        assert_eq!(
-            command(FindingCode::FileDescriptorLeak, outside(), of("127.0.0.1:8080")),
-            "lsof -nP -iTCP@127.0.0.1:8080 -sTCP:LISTEN"
-        );
-        assert_eq!(
-            command(FindingCode::FileDescriptorLeak, outside(), of("ops/op-1")),
-            "kubectl exec -n ops op-1 -- ls -l /proc/1/fd"
-        );
-
-        let web = || Subject::Object {
-            group: "example.io".to_owned(),
-            kind: "Widget".to_owned(),
-            namespace: "shop".to_owned(),
-            name: "web".to_owned(),
-        };
-        let target =
-            |name: &str| Evidence::new().with("target", Value::Names(vec![name.to_owned()]));
-        let code = FindingCode::DanglingReference;
-        assert_eq!(
-            command(code, web(), target("Secret shop/a b")),
-            "kubectl get secret 'a b' -n shop"
-        );
-        assert_eq!(command(code, web(), target("Node a")), "kubectl get node a");
-        assert_eq!(
-            command(code, web(), target("Secret shop/-a")),
-            "kubectl get secret/'-a' -n shop"
-        );
-
-        let mut like_a_flag = web();
-        if let Subject::Object { name, .. } = &mut like_a_flag {
-            *name = "--all".to_owned();
-        }
-        assert_eq!(
-            command(FindingCode::Overdue, like_a_flag, Evidence::new()),
-            "kubectl describe widget.example.io/'--all' -n shop"
-        );
-        assert_eq!(
-            command(code, web(), Evidence::new()),
-            "kubectl get widget.example.io web -n shop -o yaml"
-        );
-    }
-
-    #[test]
-    fn only_commands_with_evidence_have_an_alternative() {
-        for info in FINDINGS {
-            let needs = ["{pod}", "{target}"].iter().any(|part| info.command.contains(part));
-            assert_eq!(needs, !info.otherwise.is_empty(), "{}", info.name);
-            assert!(!info.otherwise.contains("{pod}") && !info.otherwise.contains("{target}"));
-        }
-    }
 
     #[test]
     fn a_finding_that_pages_says_when_it_is_critical() {

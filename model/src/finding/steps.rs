@@ -3,6 +3,7 @@
 //!
 //! The steps look first and try each change with `--dry-run=server` before they make it.
 
+use crate::finding::command::fill;
 use crate::finding::{Evidence, Finding, FindingCode, Subject, Value, shell_word};
 
 /// A command for a person, with what it is for.
@@ -84,7 +85,7 @@ impl Finding {
 
         templates
             .map(|&(purpose, command, danger)| {
-                let command = self.subject.fill(command, &[("{owner}", Some(owner.clone()))]);
+                let command = fill(&self.subject, command, &[("{owner}", Some(owner.clone()))]);
                 Step { purpose, command, danger }
             })
             .collect()

@@ -4,13 +4,12 @@
 //! The sidecar shares the operator's service account. The permission to write `widgets/status`
 //! makes Widget a primary kind; the permission to create a ConfigMap makes it a child kind.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use loopwatch_model::model::reading::is_workload;
 use loopwatch_model::observation::{
-    LeftOut, MAX_GRANTED, Permission, PermissionsView, Role, Scope, SourceId, StatusSchema,
-    WatchId, WatchedKind, Why,
+    LeftOut, Permission, PermissionsView, Role, Scope, SourceId, StatusSchema, WatchId, WatchedKind,
 };
 use tokio::time::Instant;
 
@@ -18,8 +17,10 @@ mod child_kinds;
 mod declared;
 mod elsewhere;
 mod grants;
+mod needed;
 mod observed;
 mod permissions;
+mod problems;
 mod options;
 mod reviews;
 mod sample;
@@ -27,22 +28,25 @@ mod scout;
 mod scopes;
 mod select;
 mod serving;
+mod views;
 mod withdrawn;
 
 use self::child_kinds::SampledKinds;
 pub(crate) use self::declared::CLUSTER_SERVICE_VERSIONS;
 use self::elsewhere::Elsewhere;
 pub(crate) use self::grants::{Account, Granted, Grants, Subject};
+use self::needed::{list_and_watch, shows_ownership, update_status, usual_writes};
 use self::observed::Owned;
 pub(crate) use self::observed::{Observed, Owner, Owners, Reach, Shared};
 pub(crate) use self::options::{
     ChildSelection, DEFAULT_MAX_WATCHES, DiscoveryOptions, KindSelector, SecretAccess, Selection,
 };
 pub(crate) use self::permissions::{Rules, fuzzing, is_allowed};
+use self::problems::problem;
 pub(crate) use self::reviews::NOWHERE;
 use self::reviews::{Question, Reviews};
 pub(crate) use self::scout::{Contender, Contested, Scout, Sign};
-use self::select::{KindCandidate, SelectedKinds, SelectionInput, candidates, select_kinds};
+use self::select::{KindCandidate, SelectedKinds, SelectionInput, select_kinds};
 pub(crate) use self::serving::Clarity;
 use self::serving::Serving;
 use self::withdrawn::Withdrawn;
@@ -94,8 +98,6 @@ pub(crate) struct Discovered {
     pub(crate) problem: Option<String>,
 }
 
-/// Maximum number of candidate kinds in a message: enough for users to recognise their own.
-const CANDIDATES: usize = 8;
 /// Watches of definitions, leases and namespaces, which count towards `--max-watches`, too.
 const OTHER_WATCHES: usize = 3;
 
@@ -205,7 +207,7 @@ impl Discovery {
 
             // Keep the kinds that earlier rules showed: incomplete rules may no longer mention
             // them.
-            selected = self.select(&rules, !self.last.iter().any(is_owned));
+            selected = self.select(&rules, !self.last.iter().any(|kind| shows_ownership(kind.why)));
         }
 
         // Namespaces that wait for their review may still grant what is missing.
@@ -259,8 +261,8 @@ impl Discovery {
 
         let left_out: Vec<LeftOut> =
             left_out.iter().cloned().chain(self.child_kinds.left_out(children)).collect();
-        let mut permissions = permissions(&kinds, excess, left_out, &self.reviews);
-        self.add_lacking(&kinds, &mut permissions);
+        let mut permissions = views::permissions(&kinds, excess, left_out, &self.reviews);
+        views::add_lacking(&kinds, &self.reviews, &self.withdrawn, &mut permissions);
         Discovered { kinds, permissions, problem: problem.clone() }
     }
 
@@ -413,19 +415,16 @@ impl Discovery {
         rules: &[Rules],
         selected: &SelectedKinds,
     ) -> Result<Rules, Failure> {
-        let update = |group: &str, resource: &str| {
-            permission("update", group, &format!("{resource}/status"))
-        };
         let input = self.input(rules, false);
         let permissions: Vec<Permission> = selected
             .unlisted(&input)
             .iter()
-            .map(|kind| update(&kind.group, &kind.resource))
+            .map(|kind| update_status(&kind.group, &kind.resource))
             .collect();
 
         if !selected.has_primary() {
             // A permission for all kinds shows no ownership.
-            let all = update("*", "*");
+            let all = update_status("*", "*");
             self.reviews.ask(&self.cluster, &[Question::new(&all, "")]).await?;
             if self.reviews.allow(&all, "") {
                 return Ok(Rules::granting([&all]));
@@ -450,28 +449,6 @@ impl Discovery {
         }
 
         self.reviews.ask(&self.cluster, &questions).await
-    }
-
-    /// Adds the withdrawn permissions and the writes that the operator's kinds usually need to the
-    /// views, as far as the account lacks them.
-    fn add_lacking(&self, kinds: &[WatchedKind], views: &mut [PermissionsView]) {
-        let denies = |permission: &Permission, namespace: &str| {
-            self.reviews.is_denied(permission, namespace)
-        };
-        let mut writes: Vec<(&str, [Permission; 2])> =
-            kinds.iter().filter_map(usual_writes).collect();
-        writes.retain(|(namespace, either)| either.iter().all(|p| denies(p, namespace)));
-
-        for view in views {
-            let of_view = |namespace: &str| namespace == view.namespace;
-            let withdrawn = self.withdrawn.suspects().filter(|(namespace, _)| of_view(namespace));
-            view.withdrawn = withdrawn
-                .filter(|(namespace, permission)| denies(permission, namespace))
-                .map(|(_, permission)| permission.clone())
-                .collect();
-            let unwritable = writes.iter().filter(|(namespace, _)| of_view(namespace));
-            view.unwritable = unwritable.map(|(_, [update, _])| update.clone()).collect();
-        }
     }
 
     /// Ranks the custom resources of an account with wildcards: those that this operator serves
@@ -549,65 +526,6 @@ impl Discovery {
     }
 }
 
-/// Builds one view of the cluster, and one of each home or watched namespace.
-fn permissions(
-    kinds: &[WatchedKind],
-    excess: &[Permission],
-    left_out: Vec<LeftOut>,
-    reviews: &Reviews,
-) -> Vec<PermissionsView> {
-    let mut views = BTreeMap::new();
-    let (granted, granted_left_out) = within_limit(reviews.everywhere.listed());
-    let cluster = PermissionsView {
-        excess: excess.to_vec(),
-        granted,
-        granted_left_out,
-        left_out,
-        ..PermissionsView::default()
-    };
-    views.insert(String::new(), cluster);
-
-    let incomplete = |namespace: &str| {
-        let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
-        rules.is_some_and(|(_, rules, _)| rules.incomplete)
-    };
-    let view = |namespace: &str| {
-        let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
-        let own = rules.map(|(_, rules, _)| rules.beyond(&reviews.everywhere).listed());
-        let (granted, granted_left_out) = within_limit(own.unwrap_or_default());
-        PermissionsView {
-            namespace: namespace.to_owned(),
-            incomplete: incomplete(namespace),
-            granted,
-            granted_left_out,
-            ..PermissionsView::default()
-        }
-    };
-
-    for (namespace, ..) in reviews.namespaces().filter(|(.., is_home)| *is_home) {
-        views.insert(namespace.to_owned(), view(namespace));
-    }
-
-    for kind in kinds {
-        let namespace = kind.scope.namespace().unwrap_or_default();
-        let view = views.entry(namespace.to_owned()).or_insert_with(|| view(namespace));
-        view.missing.extend(kind.missing.iter().map(|verb| Permission {
-            verb: verb.clone(),
-            group: kind.group.clone(),
-            resource: kind.resource.clone(),
-        }));
-    }
-
-    views.into_values().collect()
-}
-
-/// The permissions that a view has room for, and the number of the others.
-fn within_limit(mut listed: Vec<Permission>) -> (Vec<Permission>, u32) {
-    let left_out = listed.len().saturating_sub(MAX_GRANTED);
-    listed.truncate(MAX_GRANTED);
-    (listed, u32::try_from(left_out).unwrap_or(u32::MAX))
-}
-
 /// Whether a kind is absent only because its API server does not respond.
 fn is_unanswered(kind: &WatchedKind, api_resources: &ApiResources) -> bool {
     api_resources.is_unknown(&kind.group)
@@ -640,95 +558,4 @@ fn watched(candidate: &KindCandidate, scope: Scope, missing: Vec<String>) -> Wat
         metadata_only,
         versions,
     }
-}
-
-fn list_and_watch(group: &str, resource: &str) -> [Permission; 2] {
-    ["list", "watch"].map(|verb| permission(verb, group, resource))
-}
-
-/// The two verbs of which an operator usually needs one, and the namespace in which it needs it:
-/// to write the status of its own kind, or an object that it creates for one.
-fn usual_writes(kind: &WatchedKind) -> Option<(&str, [Permission; 2])> {
-    let resource = match kind.role {
-        Role::Primary if is_owned(kind) && kind.status == StatusSchema::Subresource => {
-            format!("{}/status", kind.resource)
-        }
-        Role::Child => kind.resource.clone(),
-        _ => return None,
-    };
-    let verbs = ["update", "patch"].map(|verb| permission(verb, &kind.group, &resource));
-
-    Some((kind.scope.namespace().unwrap_or_default(), verbs))
-}
-
-/// Whether the account's permissions show that the kind is the operator's own.
-fn is_owned(kind: &WatchedKind) -> bool {
-    shows_ownership(kind.why)
-}
-
-const fn shows_ownership(why: Why) -> bool {
-    matches!(why, Why::StatusPermission | Why::FinalizerPermission)
-}
-
-fn permission(verb: &str, group: &str, resource: &str) -> Permission {
-    Permission { verb: verb.to_owned(), group: group.to_owned(), resource: resource.to_owned() }
-}
-
-/// A kind that the API server does not serve, with the kinds of the same name in other groups. Without
-/// a group, it would be a kind of the core group, which people rarely mean.
-fn not_served(input: &SelectionInput<'_>, selector: &KindSelector) -> String {
-    let is_alike = |kind: &&ApiKind| {
-        // Compares the names only.
-        kind.watchable && selector.names(&selector.group, &kind.kind, &kind.resource)
-    };
-    let alike = input.api_resources.kinds().filter(is_alike).take(CANDIDATES);
-    let alike: Vec<String> = alike.map(ToString::to_string).collect();
-
-    match (alike.is_empty(), selector.group.is_empty()) {
-        (false, _) => format!("{selector} (did you mean {}?)", alike.join(" or ")),
-        (true, true) => format!("{selector} of the core group (for others, name GROUP/KIND)"),
-        (true, false) => selector.to_string(),
-    }
-}
-
-/// The problem that the user has to solve: the API server does not serve all named kinds, or there
-/// is nothing to watch.
-fn problem(input: &SelectionInput<'_>, selected: &SelectedKinds) -> Option<String> {
-    let known = match candidates(input, CANDIDATES) {
-        known if known.is_empty() => "none".to_owned(),
-        known => known.join(", "),
-    };
-
-    if !selected.not_served.is_empty() {
-        let named: Vec<String> =
-            selected.not_served.iter().map(|selector| not_served(input, selector)).collect();
-        return Some(format!(
-            "the API server does not serve {}, which --watch selects; custom resources that it serves: {known}",
-            named.join(", ")
-        ));
-    }
-
-    if selected.kinds.iter().any(|candidate| candidate.role == Role::Primary) {
-        return None;
-    }
-
-    Some(match input.select {
-        Selection::EveryKindWithStatus => {
-            "the API server serves no custom resource that has a status".to_owned()
-        }
-        Selection::OperatorPermissions if input.rules.iter().any(|rules| rules.incomplete) => {
-            format!(
-                "the API server does not list all permissions of this account; select the operator's kinds with \
-             --watch GROUP/KIND. Candidates: {known}"
-            )
-        }
-        Selection::OperatorPermissions if !selected.excess.is_empty() => format!(
-            "this account may write to all API groups, but not the status of any custom resource; select the operator's \
-             kinds with --watch GROUP/KIND. Candidates: {known}"
-        ),
-        Selection::OperatorPermissions => format!(
-            "this account may not write the status or the finalizers of any custom resource, so it is probably not \
-             the account of an operator; select the kinds with --watch GROUP/KIND. Candidates: {known}"
-        ),
-    })
 }

@@ -1,11 +1,12 @@
 //! The scopes in which the account can see a kind: the whole cluster, or single namespaces.
 
-use loopwatch_model::observation::{Permission, Role, Scope, WatchedKind, Why};
+use loopwatch_model::observation::{Role, Scope, WatchedKind};
 
+use super::needed::{list_and_watch, ownership};
 use super::permissions::Rules;
 use super::reviews::Question;
 use super::select::KindCandidate;
-use super::{Discovery, Reach, list_and_watch, watched};
+use super::{Discovery, Reach, watched};
 use crate::net::Failure;
 use crate::sources::api_server::api_resources::ApiKind;
 
@@ -67,7 +68,7 @@ impl Discovery {
 
         self.reviews.ask(&self.cluster, &questions).await?;
 
-        let writes = hidden.iter().flat_map(|candidate| write_permissions(candidate));
+        let writes = hidden.iter().filter_map(|candidate| ownership(candidate)).flatten();
         let questions: Vec<Question> =
             writes.map(|permission| Question::new(&permission, "")).collect();
         self.reviews.ask(&self.cluster, &questions).await?;
@@ -170,7 +171,7 @@ impl Discovery {
     /// Whether the account may write an invisible kind in all namespaces, and should thus see it
     /// there.
     fn writes_everywhere(&self, candidate: &KindCandidate) -> bool {
-        write_permissions(candidate).iter().any(|permission| !self.reviews.deny(permission, ""))
+        ownership(candidate).iter().flatten().any(|permission| !self.reviews.deny(permission, ""))
     }
 
     /// The missing verbs for watching a resource. An empty namespace means all.
@@ -189,26 +190,10 @@ fn may_see(candidate: &KindCandidate, rules: &Rules, is_home: bool) -> bool {
         || (rules.incomplete && (is_home || writes(candidate, rules)))
 }
 
-/// The permissions that made this a primary kind.
-fn write_permissions(candidate: &KindCandidate) -> Vec<Permission> {
-    let ApiKind { group, resource, .. } = &candidate.kind;
-    let subresource = match candidate.why {
-        Why::StatusPermission => "status",
-        Why::FinalizerPermission => "finalizers",
-        _ => return Vec::new(),
-    };
-    let permission = |verb: &str| Permission {
-        verb: verb.to_owned(),
-        group: group.clone(),
-        resource: format!("{resource}/{subresource}"),
-    };
-
-    vec![permission("update"), permission("patch")]
-}
-
 fn writes(candidate: &KindCandidate, rules: &Rules) -> bool {
-    write_permissions(candidate)
+    ownership(candidate)
         .iter()
+        .flatten()
         .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))
 }
 

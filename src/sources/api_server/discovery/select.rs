@@ -2,6 +2,7 @@
 
 use loopwatch_model::observation::{Permission, Role, StatusSchema, Why};
 
+use super::needed::shows_ownership;
 use super::options::{KindSelector, Selection};
 use super::permissions::Rules;
 use crate::sources::api_server::api_resources::{ApiKind, ApiResources};
@@ -64,8 +65,7 @@ impl SelectedKinds {
     /// Custom resources that may also be primary kinds if the rules are incomplete: those of the
     /// operator's groups, or all of them if the rules show no primary kind.
     pub(crate) fn unlisted<'a>(&self, input: &'a SelectionInput<'_>) -> Vec<&'a ApiKind> {
-        let is_owned =
-            |c: &&KindCandidate| matches!(c.why, Why::StatusPermission | Why::FinalizerPermission);
+        let is_owned = |candidate: &&KindCandidate| shows_ownership(candidate.why);
         let owned: Vec<&ApiKind> =
             self.kinds.iter().filter(is_owned).map(|candidate| &candidate.kind).collect();
         let is_open = |kind: &&ApiKind| {
