@@ -7,10 +7,10 @@ use loopwatch_model::settings::Settings;
 
 use self::changes::{changes, durations, rollout};
 use super::colours::Meaning::{Bad, Good, Warn};
-use super::findings::{TO_PAGE, TO_RUNBOOK, findings_over_time, open_findings, operator_columns};
+use super::findings::{TO_PAGE, findings_over_time, open_findings, operator_columns};
 use super::panels::{Column, bars, lines, stat, table};
 use super::queries::{
-    OPERATOR, Scope, by, count, each_operator, findings, gauge, legend, per_minute, series, some,
+    OPERATOR, Scope, by, count, each_operator, findings, gauge, legend, per_minute, series,
     with_links, with_page, with_path, with_selection,
 };
 use super::{Dashboard, Row, seconds};

@@ -6,7 +6,7 @@ use crate::export::generators::dashboards::colours::Meaning::{Bad, Good};
 use crate::export::generators::dashboards::findings::{TO_RUNBOOK, operator_columns};
 use crate::export::generators::dashboards::panels::{Column, Panel, lines, stat, table};
 use crate::export::generators::dashboards::queries::{
-    Scope, by, legend, merged, quantile_of_revisions, rate, series, with_links, with_runbook,
+    Scope, by, legend, merged, quantile_of_revisions, rate, series, some, with_links, with_runbook,
 };
 
 const KIND: &str = "{{kind}} {{group}}";
