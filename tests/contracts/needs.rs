@@ -10,7 +10,8 @@ use super::{documents, files_with, read, root};
 
 /// The document with the table, and the lines around it.
 const DOCUMENT: &str = "deploy/README.md";
-const BEGIN: &str = "<!-- Generated from src/needs.rs by `UPDATE=1 cargo test`: do not edit. -->\n";
+const BEGIN: &str =
+    "<!-- Generated from src/needs/table.rs by `UPDATE=1 cargo test`: do not edit. -->\n";
 const END: &str = "<!-- End of the generated table. -->\n";
 
 /// The roles of each grant.

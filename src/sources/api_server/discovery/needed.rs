@@ -3,7 +3,6 @@
 
 use loopwatch_model::observation::{Permission, Role, StatusSchema, WatchedKind, Why};
 
-use super::select::KindCandidate;
 use crate::sources::api_server::api_resources::ApiKind;
 
 /// The permissions to list and watch a resource.
@@ -30,11 +29,11 @@ pub(super) fn usual_writes(kind: &WatchedKind) -> Option<(&str, [Permission; 2])
     Some((kind.scope.namespace().unwrap_or_default(), update_or_patch(&kind.group, &resource)))
 }
 
-/// The permissions of which one made this a primary kind; none if the user named it, or its schema has a
-/// status.
-pub(super) fn ownership(candidate: &KindCandidate) -> Option<[Permission; 2]> {
-    let ApiKind { group, resource, .. } = &candidate.kind;
-    let subresource = match candidate.why {
+/// The permissions of which one shows that a kind is the operator's own; none if something else makes it a
+/// primary kind: the user, or a status in its schema.
+pub(super) fn ownership(kind: &ApiKind, why: Why) -> Option<[Permission; 2]> {
+    let ApiKind { group, resource, .. } = kind;
+    let subresource = match why {
         Why::StatusPermission => "status",
         Why::FinalizerPermission => "finalizers",
         _ => return None,

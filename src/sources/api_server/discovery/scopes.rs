@@ -68,7 +68,10 @@ impl Discovery {
 
         self.reviews.ask(&self.cluster, &questions).await?;
 
-        let writes = hidden.iter().filter_map(|candidate| ownership(candidate)).flatten();
+        let writes = hidden
+            .iter()
+            .filter_map(|candidate| ownership(&candidate.kind, candidate.why))
+            .flatten();
         let questions: Vec<Question> =
             writes.map(|permission| Question::new(&permission, "")).collect();
         self.reviews.ask(&self.cluster, &questions).await?;
@@ -171,7 +174,10 @@ impl Discovery {
     /// Whether the account may write an invisible kind in all namespaces, and should thus see it
     /// there.
     fn writes_everywhere(&self, candidate: &KindCandidate) -> bool {
-        ownership(candidate).iter().flatten().any(|permission| !self.reviews.deny(permission, ""))
+        ownership(&candidate.kind, candidate.why)
+            .iter()
+            .flatten()
+            .any(|permission| !self.reviews.deny(permission, ""))
     }
 
     /// The missing verbs for watching a resource. An empty namespace means all.
@@ -191,7 +197,7 @@ fn may_see(candidate: &KindCandidate, rules: &Rules, is_home: bool) -> bool {
 }
 
 fn writes(candidate: &KindCandidate, rules: &Rules) -> bool {
-    ownership(candidate)
+    ownership(&candidate.kind, candidate.why)
         .iter()
         .flatten()
         .any(|permission| rules.allow(&permission.verb, &permission.group, &permission.resource))
