@@ -32,8 +32,8 @@ end. It counts the alerts that begin, once through the [rules](../alerts/finding
 
 - A finding that [another one explains](findings.md) raises no alert. A finding about the operator or a controller gets the severity
   of the findings that it explains, so that its alert pages instead, unless the [settings](tuning.md) set its severity.
-- An alert begins at least 15 s after its finding, because a finding that explains it may open a moment later. Those about `OperatorDown`, `RestartLoop`,
-  `StartupOutOfMemory` and `ReconcilePanicking` need no such wait. An alert that has begun
+- An alert begins later than its finding, because a finding that explains it may open a moment later. In the rules, it begins after two minutes (`for: 2m`), but those about `OperatorDown`,
+  `RestartLoop`, `StartupOutOfMemory` and `ReconcilePanicking` do not wait. An alert that loopwatch posts itself always waits for 15 s. An alert that has begun
   lasts until its finding closes, even if another one explains it by then.
 - When a finding that explained others closes, the operator has its `deadline` to catch up before the others alert.
 - A cause that stops all work explains every object that begins to wait while it lasts, even after days: its alert still fires. Other causes explain only
