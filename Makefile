@@ -42,12 +42,16 @@ docs:
 	UPDATE=1 cargo test --no-fail-fast --lib --test contracts --test scenarios
 
 # Searches for inputs that break a property of a parser, for a time: `make fuzz TARGET=decode FOR=1h`. Needs a C++ compiler and
-# cargo-bolero: `cargo install cargo-bolero --locked --version 0.13.5`. `cargo test` replays what was found.
+# cargo-bolero: `cargo install cargo-bolero --locked --version 0.13.5`. `cargo test` replays what was found. The dictionary has the
+# words of the parsers, such as the names of fields, which the engine would hardly guess.
 TARGET ?= decode
 FOR ?= 5m
 fuzz:
-	cargo bolero test --package loopwatch-fuzz --engine libfuzzer --sanitizer NONE --profile fuzz \
-		-T $(FOR) --engine-args=-max_len=65536 --engine-args=-len_control=20 $(TARGET)
+	mkdir -p target
+	grep -rhoE --include='*.rs' '"[A-Za-z][A-Za-z0-9_./-]{1,40}"' src/sources src/config model/src/model/status model/src/observation \
+		| LC_ALL=C sort -u > target/fuzz.dict
+	cargo bolero test --package loopwatch-fuzz --engine libfuzzer --sanitizer NONE --profile fuzz -T $(FOR) \
+		--engine-args=-max_len=65536 --engine-args=-len_control=20 --engine-args=-dict=$(CURDIR)/target/fuzz.dict $(TARGET)
 
 # The line coverage of each parser by the corpora. Needs `rustup component add llvm-tools`.
 coverage:

@@ -7,6 +7,7 @@
 mod documents;
 mod dumps;
 mod frames;
+mod histories;
 mod http;
 mod limits;
 mod objects;
@@ -47,6 +48,7 @@ targets! {
     documents: documents::documents;
     dump: dumps::dumps;
     frames: frames::frames;
+    history: histories::history;
     procfs: procfs::procfs;
     profile: profiles::profile;
     recording: recordings::recording;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::limits::bounded;
 use crate::recordings::check_recorded;
-use crate::world::{check_outputs, model, watch};
+use crate::world::{check_outputs, life, model, watch};
 
 pub(crate) const KEY: HashKey = HashKey([7; 16]);
 /// The limits of `src/sources/decoding/limits.rs`.
@@ -32,6 +32,7 @@ pub(crate) fn decode(input: &[u8]) {
             object: Box::new(view.clone()),
         });
         if extra == Extra::None {
+            life(view.clone()).snapshot();
             check_outputs(model([Observation::Applied { watch, object: Box::new(view) }]));
         }
     }

@@ -68,7 +68,7 @@ fn check_again(header: &RecordingHeader, all: &[RecordedObservation]) {
 
 /// Whether two values are the same. The JSON parser may read a number with a fraction as a neighbour of
 /// the number that was written.
-fn is_same(read: &Value, written: &Value) -> bool {
+pub(crate) fn is_same(read: &Value, written: &Value) -> bool {
     match (read, written) {
         (Value::Number(a), Value::Number(b)) if a.is_f64() && b.is_f64() => {
             let (Some(a), Some(b)) = (a.as_f64(), b.as_f64()) else { return false };

@@ -6,10 +6,10 @@ use axum::body::Body;
 use axum::http::{Request, StatusCode, header};
 use loopwatch::fuzzing::Server;
 use loopwatch_model::model::Model;
-use loopwatch_model::observation::{Observation, WatchId, WatchedKind};
+use loopwatch_model::observation::{ObjectView, Observation, WatchId, WatchedKind};
 use loopwatch_model::settings::Settings;
 use loopwatch_model::time::{Span, Timestamp};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::runtime::{Builder, Runtime};
 
 /// The time of the observations.
@@ -19,6 +19,9 @@ thread_local! {
     static RUNTIME: RefCell<Runtime> =
         RefCell::new(Builder::new_current_thread().enable_time().build().expect("a runtime"));
 }
+
+/// The number of objects whose pages are opened.
+const MOST_PAGES: usize = 2;
 
 /// The watch of [`model`].
 pub(crate) fn watch() -> WatchId {
@@ -44,6 +47,21 @@ pub(crate) fn model(seen: impl IntoIterator<Item = Observation>) -> Model {
     }
 
     model.apply(NOW.after(Span::hours(1)), Observation::Tick);
+    model
+}
+
+/// What happens to an object after its first version: nothing for a while, the same version again with
+/// another number, and its removal.
+pub(crate) fn life(object: ObjectView) -> Model {
+    let (key, version, watch) = (object.key.clone(), object.version.clone(), watch());
+    let again = ObjectView { version: format!("{}1", object.version), ..object.clone() };
+    let applied = [object, again]
+        .map(|object| Observation::Applied { watch: watch.clone(), object: Box::new(object) });
+    let mut model = model(applied);
+
+    let removed = NOW.after(Span::hours(2));
+    model.apply(removed, Observation::Deleted { watch, key, version });
+    model.apply(removed.after(Span::hours(1)), Observation::Tick);
     model
 }
 
@@ -73,10 +91,35 @@ pub(crate) fn check_outputs(model: Model) {
     let metrics = metrics.replace(|c: char| c.is_control() && c != '\n', " ");
     let parsed = openmetrics_parser::openmetrics::parse_openmetrics(&metrics);
     assert!(parsed.is_ok(), "not OpenMetrics: {:?}\n{metrics}", parsed.err());
-    for path in ["/api/v1/objects", "/api/v1/findings", "/api/v1/operator"] {
-        serde_json::from_str::<serde_json::Value>(&get(path, "*/*")).expect("JSON");
+    get("/metrics", "text/plain");
+
+    let json = |path: &str| -> Value { serde_json::from_str(&get(path, "*/*")).expect("JSON") };
+    for path in ["/api/v1/findings", "/api/v1/operator", "/api/v1/timeline"] {
+        json(path);
     }
 
-    let page = get("/", "text/html");
-    assert!(!page.contains("<x-fuzz"), "the page contains an element of the input");
+    let page = |path: &str| {
+        let page = get(path, "text/html");
+        assert!(!page.contains("<x-fuzz"), "{path} contains an element of the input");
+    };
+    page("/");
+    page("/objects");
+    let objects = json("/api/v1/objects");
+    for object in objects["objects"].as_array().into_iter().flatten().take(MOST_PAGES) {
+        if let Some(query) = query_of(object) {
+            json(&format!("/api/v1/explain?{query}"));
+            page(&format!("/object?{query}"));
+        }
+    }
+}
+
+/// The parameters that select an object; `None` if it has no name.
+fn query_of(object: &Value) -> Option<String> {
+    let text = |name: &str| object[name].as_str().unwrap_or_default();
+    let encoded =
+        |name: &str| -> String { text(name).bytes().map(|byte| format!("%{byte:02X}")).collect() };
+    let parameters = ["group", "kind", "namespace", "name"];
+    let query = parameters.map(|name| format!("{name}={}", encoded(name))).join("&");
+
+    (!text("name").is_empty()).then_some(query)
 }

@@ -2,8 +2,8 @@
 //! recording with one observation.
 
 use std::fs::TryLockError;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader, Read as _};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use loopwatch_model::checkpoint::Checkpoint;
@@ -23,6 +23,12 @@ use crate::system::files::open_regular_without_link;
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
 
+/// Limit on its size, in bytes: some fifty times as large as one of an operator with thousands of findings.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// The first bytes of a compressed file (RFC 1952).
+const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Interval between checkpoints: the longest time that a killed process forgets.
 const SAVE_EVERY: Duration = Duration::from_secs(60);
 
@@ -35,6 +41,11 @@ pub(super) fn folder(root: &Path, below: &str) -> std::io::Result<PathBuf> {
     std::fs::create_dir_all(root)?;
     let mut folder = root.to_owned();
     for name in below.split('/') {
+        if !is_one_name(name) {
+            let problem = format!("{below:?} names no folder");
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, problem));
+        }
+
         folder.push(name);
         match std::fs::create_dir(&folder) {
             Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(error),
@@ -49,12 +60,29 @@ pub(super) fn folder(root: &Path, below: &str) -> std::io::Result<PathBuf> {
     Ok(folder)
 }
 
+/// Whether a text is the name of one folder: `..` would leave the state directory.
+fn is_one_name(name: &str) -> bool {
+    let mut parts = Path::new(name).components();
+    matches!((parts.next(), parts.next()), (Some(Component::Normal(_)), None))
+}
+
+/// Opens a checkpoint. loopwatch writes none that is compressed, and reads none: a small file could take
+/// minutes, before anything answers the liveness probe.
+fn open(path: &Path) -> std::io::Result<impl BufRead + use<>> {
+    let mut file = BufReader::new(open_regular_without_link(path)?.take(MAX_BYTES));
+    if file.fill_buf()?.starts_with(&GZIP) {
+        return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, "it is compressed"));
+    }
+
+    Ok(file)
+}
+
 /// Applies the checkpoint of an earlier run to the model. If the file is unreadable, the model
 /// starts empty and the file stays unchanged.
 pub(super) fn restore(dir: &Path, model: &mut Model) {
     let path = dir.join(FILE);
-    let recording = match open_regular_without_link(&path) {
-        Ok(file) => Recording::read(BufReader::new(file), path.display().to_string()),
+    let recording = match open(&path) {
+        Ok(file) => Recording::read(file, path.display().to_string()),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return,
         Err(error) => Err(RecordingError::Io { path: path.display().to_string(), error }),
     };
@@ -203,6 +231,7 @@ pub(super) fn replace(
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write as _;
     use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
     use std::sync::{Arc, Mutex};
 
@@ -220,6 +249,35 @@ mod tests {
         assert!(refused.is_err_and(|error| error.to_string().contains("ops is not a folder")));
         assert!(!victim.path().join("widget-operator").exists());
         assert!(folder(directory.path(), "team/widget-operator")?.is_dir());
+        Ok(())
+    }
+
+    #[test]
+    fn no_name_leaves_the_state_directory() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let root = directory.path().join("state");
+        for name in ["../../outside/operator", "ops/..", "ops/.", "ops//a", "/etc", ""] {
+            let refused = folder(&root, name);
+            assert!(refused.is_err_and(|error| error.to_string().contains("names no folder")));
+        }
+
+        assert_eq!(std::fs::read_dir(directory.path())?.count(), 1);
+        Ok(())
+    }
+
+    #[test]
+    fn a_compressed_checkpoint_is_not_read() -> std::io::Result<()> {
+        let directory = tempfile::tempdir()?;
+        let settings = Settings::default();
+        write(directory.path(), &settings, Checkpoint::default())?;
+        let file = directory.path().join(FILE);
+        let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+        packed.write_all(&std::fs::read(&file)?)?;
+        std::fs::write(&file, packed.finish()?)?;
+
+        let mut model = Model::new(settings);
+        restore(directory.path(), &mut model);
+        assert_eq!(model.snapshot().at, Timestamp(0), "nothing is restored");
         Ok(())
     }
 

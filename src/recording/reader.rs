@@ -129,7 +129,7 @@ impl Recording {
     /// The parts that have had no effect so far.
     #[must_use]
     pub fn unread(&self) -> Unread {
-        Unread { fields: self.fields.counts().clone(), ..self.unread.clone() }
+        Unread { fields: self.fields.counts(), ..self.unread.clone() }
     }
 
     /// Reads one line without its line ending: `Ok(None)` at the end of the file, `Ok(Some(Err))`

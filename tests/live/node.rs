@@ -192,13 +192,18 @@ fn broken_sidecar(zoo: &Zoo) {
     assert_eq!(beside.status(MANAGER)["restartCount"], 0, "{}", beside.pod());
 
     // The kubelet counts native sidecars: `deploy/README.md` warns of this.
-    eventually(Duration::from_secs(60), "the Pod is not ready while loopwatch waits to start", || {
-        let pod = beside.pod();
-        let waits = beside.state(LOOPWATCH).get("waiting").is_some();
-        let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let is_unready = conditions.clone().any(|c| c["type"] == "Ready" && c["status"] == "False");
-        (waits && is_unready).then_some(()).ok_or_else(|| pod["status"].to_string())
-    });
+    eventually(
+        Duration::from_secs(60),
+        "the Pod is not ready while loopwatch waits to start",
+        || {
+            let pod = beside.pod();
+            let waits = beside.state(LOOPWATCH).get("waiting").is_some();
+            let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
+            let is_unready =
+                conditions.clone().any(|c| c["type"] == "Ready" && c["status"] == "False");
+            (waits && is_unready).then_some(()).ok_or_else(|| pod["status"].to_string())
+        },
+    );
 
     let log = beside.log("&previous=true");
     assert!(log.as_ref().is_ok_and(|log| log.contains("no-such-command")), "{log:?}");

@@ -5,5 +5,6 @@ mod clock;
 mod clock_dates;
 mod ticks;
 mod relists;
+mod huge_numbers;
 mod random;
 mod simulation;

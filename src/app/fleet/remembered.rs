@@ -72,6 +72,9 @@ const FILE: &str = "operators.json";
 /// somebody has uninstalled meanwhile.
 const VALID_FOR: Span = Span::hours(7 * 24);
 
+/// How far the clock of the process that wrote the file may have been ahead.
+const AHEAD: Span = Span::hours(24);
+
 /// How often the file is written although nothing has changed, so that it stays valid.
 const WRITE_EVERY: Span = Span::hours(12);
 
@@ -179,7 +182,8 @@ fn read(path: &Path) -> std::io::Result<Document> {
     let mut content = Vec::new();
     open_regular_without_link(path)?.take(MAX_BYTES).read_to_end(&mut content)?;
     let mut document: Document = serde_json::from_slice(&content)?;
-    if SystemClock::new().wall().since(document.at) > VALID_FOR {
+    let now = SystemClock::new().wall();
+    if now.since(document.at) > VALID_FOR || document.at.since(now) > AHEAD {
         document.operators.clear();
     }
 
@@ -279,9 +283,10 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn old_files_do_not_count() {
+    async fn files_from_long_ago_or_from_the_future_do_not_count() {
         let directory = tempfile::tempdir().expect("a directory");
-        for (age, expected) in [(Span::hours(24), 1), (Span::hours(8 * 24), 0)] {
+        let ages = [Span::hours(24), Span::hours(8 * 24), Span::hours(-1), Span::hours(-48)];
+        for (age, expected) in ages.into_iter().zip([1, 0, 1, 0]) {
             let at = SystemClock::new().wall().before(age);
             let document = Document { at, operators: vec![remembered("a")], ..Document::default() };
             write(directory.path(), document).expect("written");

@@ -30,20 +30,23 @@ const ANYTHING: [fn() -> Value; 5] = [
 /// Number of unknown fields to keep by name. Those beyond it share [`OTHERS`].
 const MAX_NAMES: usize = 100;
 
+/// The maximum length of such a name in bytes. A key of a map may be megabytes long.
+const MAX_NAME: usize = 256;
+
 /// The name of all further unknown fields.
 const OTHERS: &str = "(others)";
 
 /// The unknown fields of a recording.
 #[derive(Debug, Default)]
 pub(super) struct UnknownFields {
-    /// Whether the field at a path, given by its hash, is unknown.
-    tested: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
+    /// The place in `counts` of the field at a path, given by its hash; `None` if the field is known.
+    tested: HashMap<u64, Option<usize>, BuildHasherDefault<AsItIs>>,
     /// Whether the object at a path, given by its hash, is a map. All keys of a map are known.
     maps: HashMap<u64, bool, BuildHasherDefault<AsItIs>>,
     /// The bytes that tests have parsed so far.
     parsed: usize,
-    /// Occurrences by path: `saw.applied.object.colour`.
-    counts: BTreeMap<String, u64>,
+    /// The paths, such as `saw.applied.object.colour`, with the number of occurrences.
+    counts: Vec<(String, u64)>,
 }
 
 /// An object or a list around the current position of a scan.
@@ -85,8 +88,9 @@ impl Hasher for AsItIs {
 }
 
 impl UnknownFields {
-    pub(super) fn counts(&self) -> &BTreeMap<String, u64> {
-        &self.counts
+    /// The number of occurrences by path.
+    pub(super) fn counts(&self) -> BTreeMap<String, u64> {
+        self.counts.iter().cloned().collect()
     }
 
     /// Counts the unknown fields of `line`, which is valid JSON and was read as a `T`.
@@ -134,24 +138,38 @@ impl UnknownFields {
     /// Whether the field at the current position is unknown. Counts it if so.
     fn is_unknown<T: DeserializeOwned>(&mut self, line: &[u8], levels: &[Level<'_>]) -> bool {
         let path = levels.last().map_or(START, |level| level.here);
-        let unknown = match self.tested.get(&path).copied() {
-            Some(unknown) => unknown,
-            None if self.tested.len() >= MAX_PATHS || self.is_in_map::<T>(line, levels) => false,
-            None if !self.may_parse(line) => false,
+        let place = match self.tested.get(&path).copied() {
+            Some(place) => place,
+            None if self.tested.len() >= MAX_PATHS || self.is_in_map::<T>(line, levels) => None,
+            None if !self.may_parse(line) => None,
             None => {
                 let unknown = accepts_anything::<T>(line, levels, &key_of(levels));
-                self.tested.insert(path, unknown);
-                unknown
+                let place = unknown.then(|| self.place_of(name_of(levels)));
+                self.tested.insert(path, place);
+                place
             }
         };
 
-        if unknown {
-            let name = name_of(levels);
-            let full = self.counts.len() >= MAX_NAMES && !self.counts.contains_key(&name);
-            *self.counts.entry(if full { OTHERS.to_owned() } else { name }).or_default() += 1;
+        if let Some((_, count)) = place.and_then(|place| self.counts.get_mut(place)) {
+            *count += 1;
         }
 
-        unknown
+        place.is_some()
+    }
+
+    /// The place in `counts` of a name, which several paths may have.
+    fn place_of(&mut self, name: String) -> usize {
+        let known = |name: &str| self.counts.iter().position(|(counted, _)| counted == name);
+        let name = match known(&name) {
+            Some(place) => return place,
+            None if self.counts.len() < MAX_NAMES => name,
+            None => OTHERS.to_owned(),
+        };
+
+        known(&name).unwrap_or_else(|| {
+            self.counts.push((name, 0));
+            self.counts.len() - 1
+        })
     }
 
     /// Whether the current object is a map: then the reader checks the type of a value even under a
@@ -206,7 +224,10 @@ fn key_of(levels: &[Level<'_>]) -> String {
 fn name_of(levels: &[Level<'_>]) -> String {
     let keys: Vec<String> =
         levels.iter().filter(|level| level.is_object).map(|level| key_text(level.key)).collect();
-    keys.join(".")
+
+    let mut name = keys.join(".");
+    name.truncate(name.floor_char_boundary(MAX_NAME));
+    name
 }
 
 /// A key, with its escapes resolved.
@@ -270,7 +291,7 @@ mod tests {
             fields.count::<RecordedObservation>(line.as_bytes());
         }
 
-        fields.counts.into_iter().collect()
+        fields.counts().into_iter().collect()
     }
 
     #[test]
@@ -328,7 +349,28 @@ mod tests {
         let (mut fields, began) = (UnknownFields::default(), std::time::Instant::now());
 
         fields.count::<RecordedObservation>(line.as_bytes());
-        assert_eq!(fields.counts().keys().collect::<Vec<_>>(), ["saw.restored.mood"]);
+        assert_eq!(fields.counts, [("saw.restored.mood".to_owned(), 1)]);
         assert!(began.elapsed() < std::time::Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+
+    /// The name of a field is built once for each path, however long a key is and however often the field
+    /// occurs.
+    #[test]
+    fn a_long_key_around_a_field_that_occurs_often_is_read_quickly() {
+        let line = |key: &str, fields: &str| {
+            format!(
+                r#"{{"at":"2026-01-01T00:00:00Z","saw":{{"restored":{{"leases":{{"{key}":{{{fields}}}}}}}}}}}"#
+            )
+        };
+        let often = vec!["\"x\":1"; 100_000].join(",");
+        let (mut fields, began) = (UnknownFields::default(), std::time::Instant::now());
+
+        fields.count::<RecordedObservation>(line("k", "\"x\":1").as_bytes());
+        fields.count::<RecordedObservation>(line(&"k".repeat(1 << 20), &often).as_bytes());
+        let counts: Vec<u64> = fields.counts.iter().map(|(_, count)| *count).collect();
+
+        assert_eq!(counts, [1, 100_000]);
+        assert!(fields.counts.iter().all(|(name, _)| name.len() <= MAX_NAME));
+        assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
     }
 }

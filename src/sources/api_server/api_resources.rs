@@ -171,6 +171,13 @@ const BUILT_IN: &[&str] = &[
     "storagemigration.k8s.io",
 ];
 
+/// The longest group, and the longest other name, in bytes.
+const MAX_DOMAIN: usize = 253;
+const MAX_LABEL: usize = 63;
+
+/// Maximum number of versions of a kind to keep.
+const MAX_VERSIONS: usize = 32;
+
 impl ApiResources {
     /// Reads all kinds: two requests, or one per group and version from an old API server.
     pub(crate) async fn read(cluster: &Cluster) -> Result<Self, Failure> {
@@ -348,13 +355,20 @@ impl ApiResources {
 
     /// Adds a kind. Versions come in order of preference, so the first watchable one stays.
     fn add(&mut self, kind: ApiKind) {
+        if !kind.is_valid() {
+            return;
+        }
+
         let Some(known) = self.kinds.get_mut(&kind.id()) else {
             self.kinds.insert(kind.id(), kind);
             return;
         };
         let mut versions = std::mem::take(&mut known.versions);
 
-        versions.extend(kind.versions.iter().cloned());
+        if versions.len() < MAX_VERSIONS && !versions.contains(&kind.version) {
+            versions.push(kind.version.clone());
+        }
+
         if !known.watchable && kind.watchable {
             *known = kind;
         }
@@ -375,6 +389,15 @@ impl FromIterator<ApiKind> for ApiResources {
 impl ApiKind {
     pub(crate) fn id(&self) -> Kind {
         (self.group.clone(), self.resource.clone())
+    }
+
+    /// Whether its names have the lengths that Kubernetes allows (RFC 1123). Those of an aggregated API server
+    /// are not validated.
+    fn is_valid(&self) -> bool {
+        let names = [&self.version, &self.kind, &self.resource, &self.singular];
+        !self.resource.is_empty()
+            && self.group.len() <= MAX_DOMAIN
+            && names.iter().all(|name| name.len() <= MAX_LABEL)
     }
 
     /// The path of all objects, or of those in one namespace.
@@ -438,5 +461,26 @@ mod tests {
             (r#"{"resources":null}"#, r#"{"resources":[{"name":"ws","kind":"W","verbs":null}]}"#);
 
         assert_eq!(kinds(&[core, groups, one, empty]).await, ["a.io/W"]);
+    }
+
+    #[tokio::test]
+    async fn what_an_aggregated_api_server_repeats_is_kept_once() {
+        let version = |name: &str, resources: &str| {
+            format!(r#"{{"version":"{name}","resources":[{resources}]}}"#)
+        };
+        let long = "v".repeat(MAX_LABEL + 1);
+        let ws = r#"{"resource":"ws","responseKind":{"kind":"W"}}"#;
+        let versions =
+            [version("v1", &[ws, ws, "{}", ws].join(",")), version("v2", ws), version(&long, ws)];
+        let groups = format!(
+            r#"{{"kind":"APIGroupDiscoveryList","items":[{{"metadata":{{"name":"a.io"}},"versions":[{}]}}]}}"#,
+            versions.join(",")
+        );
+        let core = r#"{"kind":"APIGroupDiscoveryList","items":[]}"#;
+        let replies = [core, &groups].map(|text| Reply::Response(200, vec![], text.to_owned()));
+        let read = ApiResources::read(&Script::new(replies).cluster()).await.expect("readable");
+
+        let versions: Vec<_> = read.kinds().map(|kind| kind.versions.clone()).collect();
+        assert_eq!(versions, [["v1", "v2"]]);
     }
 }

@@ -5,9 +5,8 @@ use std::fmt::Write as _;
 
 use loopwatch_model::observation::StatusShape;
 use serde::de::{MapAccess, SeqAccess};
-use serde_json::Value;
 
-use super::attempts;
+use super::attempts::KopfNotes;
 use super::conditions::ConditionsValue;
 use super::hash::{FingerprintSum, Fingerprints};
 use super::lint::Lint;
@@ -373,8 +372,7 @@ impl<'de> AnyShape<'de> for StatusValue<'_, '_> {
             };
             let Some(key) = entries.next_key_seed(MapKey(seed))? else { break };
             let value = if key.kopf {
-                let notes: Value = entries.next_value()?;
-                attempts::of_status(&notes).for_each(|record| attempts::keep(walk.view, record));
+                entries.next_value_seed(Visit(KopfNotes { view: &mut *walk.view }))?;
                 walk.path.truncate(end);
                 continue; // the notes are no part of what the status says
             } else if key.conditions {

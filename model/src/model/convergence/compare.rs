@@ -36,8 +36,8 @@ impl ObjectContext<'_> {
 
         // A listed version may be several changes later, and the last of them may have undone the
         // first. Deleting an object increments its generation, too.
-        let undone =
-            !live && view.deleted.is_none() && generation.number() > record.generation.number() + 1;
+        let next = record.generation.number().saturating_add(1);
+        let undone = !live && view.deleted.is_none() && generation.number() > next;
         Update {
             view,
             verdict,

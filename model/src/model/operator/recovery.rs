@@ -171,7 +171,7 @@ impl Operator {
         match calm().map(|(at, _)| at).min() {
             Some(at) => Calm {
                 at: at.before(WRITTEN_GRAIN).min(sign),
-                queued: calm().map(|(_, queued)| queued).sum(),
+                queued: calm().map(|(_, queued)| queued).fold(0, u64::saturating_add),
             },
             None => Calm { at: sign, queued: self.queued(world) },
         }
@@ -191,7 +191,7 @@ impl Operator {
     fn queued(&self, world: &World) -> u64 {
         let scraped =
             self.fresh_instances(world).filter_map(|(_, _, instance)| instance.metrics.as_ref());
-        scraped.map(|(_, metrics)| queued(metrics)).sum()
+        scraped.map(|(_, metrics)| queued(metrics)).fold(0, u64::saturating_add)
     }
 
     /// Returns the health of the operator as snapshots show it.

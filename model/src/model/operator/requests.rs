@@ -9,7 +9,7 @@ use crate::model::operator::Operator;
 use crate::model::operator::history::{STALE_AFTER, fresh_until};
 use crate::model::operator::review::Verdicts;
 use crate::model::operator::scraped::leading;
-use crate::model::operator::window::Window;
+use crate::model::operator::window::{Window, percentage};
 use crate::model::world::World;
 use crate::observation::InstanceName;
 use crate::time::{Span, Timestamp};
@@ -62,7 +62,7 @@ impl Sum {
 
     fn percent(&self) -> u64 {
         // The two windows do not forget at the same instant, so the quotient may exceed 100.
-        self.counted.saturating_mul(100).checked_div(self.all).unwrap_or(0).min(100)
+        percentage(self.counted, self.all).min(100)
     }
 }
 

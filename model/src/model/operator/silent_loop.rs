@@ -14,6 +14,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::operator::pace::{Objects, is_blind};
 use crate::model::operator::reconciled;
 use crate::model::operator::scraped::{Scraped, of_loop};
+use crate::model::operator::window::percentage;
 use crate::model::operator::{Instance, Operator};
 use crate::model::world::World;
 use crate::observation::{Permission, PermissionsView};
@@ -57,10 +58,7 @@ pub(super) fn silent_hot_loop(world: &World, scraped: &Scraped<'_>) -> Option<De
             .with("reconciles_per_second", Value::count(ended / seconds))
             .with("objects", Value::count(objects.at_rest + objects.in_progress))
             .with("changes", Value::count(pace.changes.sum()))
-            .with(
-                "requeued_percent",
-                Value::count((pace.requeued.sum() * 100).checked_div(ended).unwrap_or(0)),
-            )
+            .with("requeued_percent", Value::count(percentage(pace.requeued.sum(), ended)))
             .with("window", Value::Span(pace.window))
     });
 

@@ -16,6 +16,7 @@ use crate::model::findings::detection::Detection;
 use crate::model::operator::pace::is_blind;
 use crate::model::operator::review::Verdicts;
 use crate::model::operator::scraped::leading;
+use crate::model::operator::window::percentage;
 use crate::model::operator::{Instance, Operator};
 use crate::model::world::World;
 use crate::observation::{Permission, with_group};
@@ -81,7 +82,7 @@ impl Operator {
         let written = &instance.history.written;
         let (unchanged, seconds) = (written.unchanged(), written.seconds());
         let unwatched = unwatched(world);
-        let percent = (unchanged * 100).checked_div(written.sent.sum()).unwrap_or(0);
+        let percent = percentage(unchanged, written.sent.sum());
         let named = unwatched.iter().flatten().take(MAX_NAMED).cloned().collect::<Vec<_>>();
         let detection = Detection::new(world.now, CODE, since, world.now, || {
             Evidence::new()

@@ -19,6 +19,13 @@ const GRAIN: Span = Span::secs(30);
 /// The minimum number of parts of a [`Window`], so that it forgets only a little at a time.
 const MIN_PARTS: i64 = 10;
 
+/// Returns a part as a percentage of the whole; zero if nothing was counted. Counters come from the
+/// operator, so that they may be as large as the type allows.
+pub(super) fn percentage(part: u64, whole: u64) -> u64 {
+    let percent = u128::from(part) * 100 / u128::from(whole.max(1));
+    u64::try_from(percent).unwrap_or(u64::MAX)
+}
+
 /// The maximum number of parts of a [`Window`].
 const MAX_PARTS: i64 = 120;
 

@@ -143,9 +143,9 @@ pub(crate) fn is_of_garbage_collector(finalizer: &str) -> bool {
 impl FinalizerWriters {
     /// Returns the field manager that removes the finalizer.
     pub(crate) fn remover(&self) -> Option<&Arc<str>> {
-        let total: u32 = self.removed.iter().map(|(_, count)| count).sum();
+        let total: u64 = self.removed.iter().map(|(_, count)| u64::from(*count)).sum();
         let most = self.removed.iter().max_by_key(|(_, count)| *count);
-        most.filter(|(_, count)| *count >= ENOUGH_REMOVALS && count * 2 > total)
+        most.filter(|(_, count)| *count >= ENOUGH_REMOVALS && u64::from(*count) * 2 > total)
             .map(|(name, _)| name)
     }
 

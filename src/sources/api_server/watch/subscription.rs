@@ -1,6 +1,7 @@
 //! A stream that several watches follow: its latest lines, and what each follower has yet to read.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -21,9 +22,15 @@ pub(super) struct Channel {
 
 struct State {
     recent: Recent,
-    /// A queue for each. One that takes room for all of its lines from the start would cost more than the
-    /// rest of a quiet stream.
-    followers: Vec<mpsc::Sender<Line>>,
+    followers: Vec<Follower>,
+}
+
+/// The queue of a follower. One that takes room for all of its lines from the start would cost more than the
+/// rest of a quiet stream.
+struct Follower {
+    lines: mpsc::Sender<Line>,
+    /// The bytes of the lines in the queue.
+    behind: Arc<AtomicUsize>,
 }
 
 /// The latest lines, without bookmarks.
@@ -62,12 +69,14 @@ pub(super) struct Subscription {
     /// The recent lines that the follower does not know yet.
     backlog: VecDeque<Bytes>,
     lines: mpsc::Receiver<Line>,
+    /// The bytes of the lines that it has yet to receive.
+    behind: Arc<AtomicUsize>,
     /// The version that the follower knows, until a later line has come.
     known: Option<u64>,
 }
 
-/// Lines that a slow follower may be behind. Beyond it, it opens a stream of its own.
-const BEHIND: usize = 512;
+/// Lines, and their bytes, that a slow follower may be behind. Beyond them, it opens a stream of its own.
+const BEHIND: (usize, usize) = (512, 4 << 20);
 
 /// Recent lines, and their bytes, that stay for those who join. There may be hundreds of streams.
 const RECENT: (usize, usize) = (64, 64 << 10);
@@ -112,7 +121,7 @@ impl Channel {
 
         // Under the lock, so that who joins gets each line once. For one that is too far behind, the stream
         // ends here.
-        followers.retain(|follower| follower.try_send(line.clone()).is_ok());
+        followers.retain(|follower| follower.takes(&line));
     }
 
     /// Joins from a version; `None` if lines after it may be missing.
@@ -135,9 +144,26 @@ impl Channel {
         backlog: VecDeque<Bytes>,
         known: Option<u64>,
     ) -> Subscription {
-        let (follower, lines) = mpsc::channel(BEHIND);
-        state.followers.push(follower);
-        Subscription { _channel: Arc::clone(self), backlog, lines, known }
+        let (sender, lines) = mpsc::channel(BEHIND.0);
+        let behind = Arc::<AtomicUsize>::default();
+        state.followers.push(Follower { lines: sender, behind: Arc::clone(&behind) });
+        Subscription { _channel: Arc::clone(self), backlog, lines, behind, known }
+    }
+}
+
+impl Follower {
+    /// Queues a line. Returns false if the follower is gone or too far behind. One that has received
+    /// everything takes a line of any length.
+    fn takes(&self, line: &Line) -> bool {
+        let before = self.behind.fetch_add(line.bytes(), Ordering::Relaxed);
+        let has_room = before == 0 || before.saturating_add(line.bytes()) <= BEHIND.1;
+        has_room && self.lines.try_send(line.clone()).is_ok()
+    }
+}
+
+impl Line {
+    fn bytes(&self) -> usize {
+        if let Self::Text(text) = self { text.len() } else { 0 }
     }
 }
 
@@ -180,6 +206,8 @@ impl Subscription {
                 // It was too far behind. It continues from its version, with a stream of its own.
                 None => return Line::End,
             };
+            self.behind.fetch_sub(line.bytes(), Ordering::Relaxed);
+
             match (&line, self.known) {
                 (Line::Text(text), Some(known)) => match version_of(text) {
                     Some(version) if version <= known => {}
@@ -219,4 +247,28 @@ fn version_of(line: &[u8]) -> Option<u64> {
 
     let event: Event = serde_json::from_slice(line).ok()?;
     event.object.metadata.resource_version.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn the_bytes_that_a_slow_follower_is_behind_are_limited() {
+        let channel = Channel::new(Instant::now(), Duration::from_secs(60), 1);
+        let mut slow = channel.first(1);
+        let line = Line::Text(Bytes::from(vec![b' '; BEHIND.1 / 4]));
+        (0..6).for_each(|_| channel.pass_on(line.clone()));
+
+        for _ in 0..4 {
+            assert!(matches!(slow.next().await, Line::Text(_)));
+        }
+        assert!(matches!(slow.next().await, Line::End), "it continues with a stream of its own");
+
+        let mut ready = channel.first(1);
+        channel.pass_on(Line::Text(Bytes::from(vec![b' '; 2 * BEHIND.1])));
+        assert!(matches!(ready.next().await, Line::Text(_)), "one line may be longer");
+        channel.pass_on(line);
+        assert!(matches!(ready.next().await, Line::Text(_)));
+    }
 }

@@ -3,7 +3,7 @@
 
 use crate::model::operator::history::STALE_AFTER;
 use crate::model::operator::trends::signals::{CpuPeriods, Signals};
-use crate::model::operator::window::Window;
+use crate::model::operator::window::{Window, percentage};
 use crate::observation::Durations;
 use crate::settings::Settings;
 use crate::time::{Span, Timestamp};
@@ -52,7 +52,7 @@ impl Throttling {
 
     /// Returns the percentage of periods that were throttled.
     pub(super) fn percent(&self) -> u64 {
-        self.throttled.sum().saturating_mul(100) / self.periods.sum().max(1)
+        percentage(self.throttled.sum(), self.periods.sum())
     }
 
     /// Returns for how long the objects waited that left the queues within the window, on average.

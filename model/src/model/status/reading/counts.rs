@@ -89,7 +89,7 @@ fn replicas(status: &Status<'_>, other_signals: bool) -> Option<Signal> {
         Some(FactValue::Number(number)) => Some((*number).max(0)),
         _ => None,
     };
-    let in_use: i64 = IN_USE.iter().filter_map(number).sum();
+    let in_use = IN_USE.iter().filter_map(number).fold(0, i64::saturating_add);
     let present = find(PRESENT).map(|(present, path)| (present.saturating_add(in_use), path));
     let omits_zero = || BESIDE_READY.iter().any(|path| number(path).is_some());
     let updated = find(UPDATED).filter(|(updated, _)| *updated < wanted && !is_by_hand(status));
