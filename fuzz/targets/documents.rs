@@ -51,7 +51,7 @@ pub(crate) fn documents(input: &[u8]) {
 
 /// The bytes to allocate per byte of a document. An item without fields, such as `{}` in a list of containers,
 /// takes several hundred bytes. The API server accepts no such item.
-const EACH: u64 = 1 << 10;
+const EACH: u64 = 2 << 10;
 
 /// Definitions, leases, namespaces, webhooks with their endpoints, and Kubernetes Events.
 fn followed(followed: Followed<'_>, document: &[u8]) {

@@ -116,8 +116,10 @@ pub(crate) fn check_outputs(model: Model) {
 /// The parameters that select an object; `None` if it has no name.
 fn query_of(object: &Value) -> Option<String> {
     let text = |name: &str| object[name].as_str().unwrap_or_default();
-    let encoded =
-        |name: &str| -> String { text(name).bytes().map(|byte| format!("%{byte:02X}")).collect() };
+    let encoded = |name: &str| match (name, text(name)) {
+        ("group", "") => "core".to_owned(), // an empty group means any
+        (_, text) => text.bytes().map(|byte| format!("%{byte:02X}")).collect::<String>(),
+    };
     let parameters = ["group", "kind", "namespace", "name"];
     let query = parameters.map(|name| format!("{name}={}", encoded(name))).join("&");
 

@@ -277,6 +277,10 @@ impl ApiResources {
             document.items
         {
             for AggregatedVersion { version, resources, freshness } in versions {
+                if !has_valid_lengths(&group, &version) {
+                    continue;
+                }
+
                 if freshness == "Stale" {
                     self.unknown.insert(group.clone());
                 }
@@ -329,6 +333,10 @@ impl ApiResources {
 
     /// Adds the kinds of one group and version.
     fn add_resources(&mut self, group: &str, version: &str, document: &DiscoveryDocument) {
+        if !has_valid_lengths(group, version) {
+            return;
+        }
+
         let with_status: BTreeSet<&str> =
             document.resources.iter().filter_map(|r| r.name.strip_suffix("/status")).collect();
         for ApiResourceDocument { name, kind, singular_name, short_names, namespaced, verbs } in
@@ -391,13 +399,10 @@ impl ApiKind {
         (self.group.clone(), self.resource.clone())
     }
 
-    /// Whether its names have the lengths that Kubernetes allows (RFC 1123). Those of an aggregated API server
-    /// are not validated.
+    /// Whether its names have the lengths that Kubernetes allows.
     fn is_valid(&self) -> bool {
-        let names = [&self.version, &self.kind, &self.resource, &self.singular];
-        !self.resource.is_empty()
-            && self.group.len() <= MAX_DOMAIN
-            && names.iter().all(|name| name.len() <= MAX_LABEL)
+        let names = [&self.kind, &self.resource, &self.singular];
+        !self.resource.is_empty() && names.iter().all(|name| name.len() <= MAX_LABEL)
     }
 
     /// The path of all objects, or of those in one namespace.
@@ -421,6 +426,12 @@ impl std::fmt::Display for ApiKind {
         let slash = if self.group.is_empty() { "" } else { "/" };
         write!(f, "{}{slash}{}", self.group, self.kind)
     }
+}
+
+/// Whether a group and a version have the lengths that Kubernetes allows (RFC 1123). Those of an aggregated API
+/// server are not validated, and each of its kinds has a copy of both.
+fn has_valid_lengths(group: &str, version: &str) -> bool {
+    group.len() <= MAX_DOMAIN && version.len() <= MAX_LABEL
 }
 
 fn supports(verbs: &[String], needed: &[&str]) -> bool {
