@@ -32,7 +32,9 @@ pub(crate) fn decode(input: &[u8]) {
             object: Box::new(view.clone()),
         });
         if extra == Extra::None {
-            life(view.clone()).snapshot();
+            let kinds = life(view.clone()).snapshot().kinds;
+            let mut watches = kinds.iter().flat_map(|kind| &kind.watches);
+            assert!(watches.all(|watch| watch.totals.objects == 0), "it is deleted");
             check_outputs(model([Observation::Applied { watch, object: Box::new(view) }]));
         }
     }

@@ -50,11 +50,12 @@ pub(crate) fn model(seen: impl IntoIterator<Item = Observation>) -> Model {
     model
 }
 
-/// What happens to an object after its first version: nothing for a while, the same version again with
-/// another number, and its removal.
+/// What happens to an object after its first version: nothing for a while, the same content as another
+/// version, and its removal.
 pub(crate) fn life(object: ObjectView) -> Model {
-    let (key, version, watch) = (object.key.clone(), object.version.clone(), watch());
-    let again = ObjectView { version: format!("{}1", object.version), ..object.clone() };
+    let (key, watch) = (object.key.clone(), watch());
+    let later = |number: u8| format!("{}{number}", object.version);
+    let (again, version) = (ObjectView { version: later(1), ..object.clone() }, later(2));
     let applied = [object, again]
         .map(|object| Observation::Applied { watch: watch.clone(), object: Box::new(object) });
     let mut model = model(applied);

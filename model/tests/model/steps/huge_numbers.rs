@@ -39,13 +39,13 @@ fn counters_may_grow_by_any_number_between_two_scrapes() {
         let mut lab = Lab::with(unlearned());
         lab.converged("web");
         for scrape in 0..60_u64 {
-            let total = Some(step.saturating_mul(scrape));
-            let all = |code: &str| vec![(code.to_owned(), total.unwrap_or_default())];
+            let total = step.saturating_mul(scrape);
+            let all = |code: &str| vec![(code.to_owned(), total)];
             let controller = |name: &str| ControllerView {
                 name: name.into(),
-                succeeded: total,
-                failed: total,
-                requeued: total,
+                succeeded: Some(total),
+                failed: Some(total),
+                requeued: Some(total),
                 queue_depth: Some(u64::MAX),
                 ..ControllerView::default()
             };
