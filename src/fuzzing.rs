@@ -12,6 +12,7 @@ pub use crate::sources::api_server::token_review_fuzzing::{subject_review, token
 pub use crate::sources::api_server::watch_fuzzing::{
     EventView, Split, event, is_list, items, lines,
 };
+pub use crate::sources::census::fuzzing::{CensusKind, CensusRecord, census_record};
 pub use crate::sources::offline::dump_fuzzing::{DumpView, DumpedObject, dump};
 pub use crate::sources::operator::compare_profiles;
 pub use crate::sources::operator::pods_fuzzing::{SeenPodView, pod, workload};

@@ -1,8 +1,8 @@
 //! The documents of the API server of which loopwatch decodes only some fields.
 
 use loopwatch::fuzzing::{
-    Followed, RulesView, SinkView, access_review, api_list, follow, pod, rules_review,
-    subject_review, token_review, workload,
+    CensusKind, CensusRecord, Followed, RulesView, SinkView, access_review, api_list,
+    census_record, follow, pod, rules_review, subject_review, token_review, workload,
 };
 use loopwatch_model::observation::{
     Condition, ContainerView, DefinitionView, EventView, LeaseView, MAX_END_MESSAGE,
@@ -11,7 +11,7 @@ use loopwatch_model::observation::{
 };
 use serde_json::Value;
 
-use crate::limits::{bounded, is_plain};
+use crate::limits::{bounded, is_plain, retained};
 use crate::recordings::check_recorded;
 use crate::world::{check_outputs, kind, model};
 
@@ -45,6 +45,10 @@ pub(crate) fn documents(input: &[u8]) {
         b'v' => apis(document, Some("example.io")),
         b'r' => rules(document),
         b's' => answers(document),
+        b'R' => census(CensusKind::Role, document),
+        b'B' => census(CensusKind::Binding, document),
+        b'W' => census(CensusKind::Workload, document),
+        b'P' => census(CensusKind::Pod, document),
         _ => {}
     }
 }
@@ -52,6 +56,9 @@ pub(crate) fn documents(input: &[u8]) {
 /// The bytes to allocate per byte of a document. An item without fields, such as `{}` in a list of containers,
 /// takes several hundred bytes. The API server accepts no such item.
 const EACH: u64 = 2 << 10;
+
+/// The bytes of a record that the census counts for each object, and need not measure.
+const UNCOUNTED: u64 = 1 << 10;
 
 /// Definitions, leases, namespaces, webhooks with their endpoints, and Kubernetes Events.
 fn followed(followed: Followed<'_>, document: &[u8]) {
@@ -196,6 +203,16 @@ fn rules(document: &[u8]) {
     assert!(listed.is_sorted_by(|a, b| a < b) && excess.is_sorted_by(|a, b| a < b));
     assert_eq!(denied, &[], "{named:?}");
     check_other_spelling(document, rules_review);
+}
+
+/// An object of which the census of all operators keeps a part: the part takes about as many bytes as the
+/// census counts for it.
+fn census(kind: CensusKind, document: &[u8]) {
+    let (read, kept) = retained(|| census_record(kind, document));
+    let Some(CensusRecord { name: (namespace, name), weight, .. }) = read else { return };
+
+    let counted = UNCOUNTED + 2 * (weight + namespace.len() + name.len()) as u64;
+    assert!(kept <= counted, "{kind:?} keeps {kept} bytes; the census counts {weight}");
 }
 
 /// Access reviews and reviews of tokens: only a clear yes is one.

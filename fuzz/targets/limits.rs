@@ -16,6 +16,17 @@ pub(crate) fn bounded<T>(input: &[u8], once: u64, each: u64, run: impl FnOnce() 
     result
 }
 
+/// Runs a function, and returns how many bytes its result keeps.
+pub(crate) fn retained<T>(run: impl FnOnce() -> T) -> (T, u64) {
+    let allocated = thread::allocatedp::read().expect("jemalloc counts");
+    let freed = thread::deallocatedp::read().expect("jemalloc counts");
+    let held = || allocated.get().wrapping_sub(freed.get());
+
+    let before = held();
+    let result = run();
+    (result, held().saturating_sub(before))
+}
+
 /// Whether a text has no control characters, so that it cannot change a terminal or begin a line.
 pub(crate) fn is_plain(text: &str) -> bool {
     !text.chars().any(char::is_control)

@@ -11,6 +11,7 @@ use crate::world::NOW;
 
 /// The limits of `src/recording/reader.rs` and `fields.rs`, with the entry for all others.
 const MAX_REASONS: usize = 5;
+const MAX_REASON: usize = 256;
 const MAX_WATCHES: usize = 101;
 const MAX_FIELDS: usize = 101;
 
@@ -33,6 +34,8 @@ pub(crate) fn recording(input: &[u8]) {
         assert!(unread.undiscovered_lines() <= lines as u64);
     }
     assert!(unread.first_lines.len() <= MAX_REASONS);
+    assert!(unread.first_lines.iter().all(|(_, reason)| reason.len() <= MAX_REASON));
+    assert!(unread.fields.keys().all(|name| name.len() <= MAX_REASON));
     assert!(unread.undiscovered.len() <= MAX_WATCHES && unread.fields.len() <= MAX_FIELDS);
     check_again(&header, &all);
 }

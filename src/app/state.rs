@@ -18,16 +18,13 @@ use tracing::{info, warn};
 use super::{SharedModel, lock, log_panic};
 use crate::recording::{Recording, RecordingError, Writer};
 use crate::sources::feed::{Clock, SystemClock};
-use crate::system::files::open_regular_without_link;
+use crate::system::files::{GZIP, open_regular_without_link};
 
 /// The file in the state directory.
 const FILE: &str = "checkpoint.jsonl";
 
 /// Limit on its size, in bytes: some fifty times as large as one of an operator with thousands of findings.
 const MAX_BYTES: u64 = 64 << 20;
-
-/// The first bytes of a compressed file (RFC 1952).
-const GZIP: [u8; 2] = [0x1f, 0x8b];
 
 /// Interval between checkpoints: the longest time that a killed process forgets.
 const SAVE_EVERY: Duration = Duration::from_secs(60);

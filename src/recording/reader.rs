@@ -13,12 +13,16 @@ use loopwatch_model::observation::{Observation, WatchId};
 
 use self::fields::UnknownFields;
 use super::{RECORDING_VERSION, RecordedObservation, RecordingHeader};
+use crate::system::files::GZIP;
 
 /// Longest line, in bytes. The view of an object is far smaller.
 const MAX_LINE: usize = 4 * 1024 * 1024;
 
 /// Number of unreadable lines to keep with their reasons. Beyond it, lines are only counted.
 const MAX_KEPT_REASONS: usize = 5;
+
+/// The maximum length of a reason in bytes. It may quote a text of the line.
+const MAX_REASON: usize = 256;
 
 /// Number of undiscovered watches to keep by name. Beyond it, lines are counted under an empty
 /// name.
@@ -90,7 +94,7 @@ impl Recording {
         name: String,
     ) -> Result<Self, RecordingError> {
         let io = |error| RecordingError::Io { path: name.clone(), error };
-        let packed = input.fill_buf().map_err(io)?.starts_with(&[0x1f, 0x8b]);
+        let packed = input.fill_buf().map_err(io)?.starts_with(&GZIP);
         let lines: Box<dyn BufRead + Send> = if packed {
             Box::new(BufReader::new(MultiGzDecoder::new(input)))
         } else {
@@ -153,8 +157,9 @@ impl Recording {
         Ok(Some(Ok(line)))
     }
 
-    fn skip(&mut self, reason: String) {
+    fn skip(&mut self, mut reason: String) {
         self.unread.lines += 1;
+        reason.truncate(reason.floor_char_boundary(MAX_REASON));
         if self.unread.first_lines.len() < MAX_KEPT_REASONS {
             self.unread.first_lines.push((self.number, reason));
         }

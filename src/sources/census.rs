@@ -14,6 +14,7 @@ mod table; // the objects of one kind, kept by a watch
 mod workloads; // the fields of workloads and Pods that matter
 mod roles; // what the account of a workload may do
 mod operators; // which workloads are operators
+pub(crate) mod fuzzing; // what the fuzz targets call
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};

@@ -12,6 +12,9 @@ use std::path::Path;
 /// The largest small file, in bytes.
 const MAX_SMALL: u64 = 1 << 20;
 
+/// The first bytes of compressed content (RFC 1952).
+pub(crate) const GZIP: [u8; 2] = [0x1f, 0x8b];
+
 /// Opens a regular file for reading.
 ///
 /// # Errors

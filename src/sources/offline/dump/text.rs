@@ -6,6 +6,8 @@ use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
 
+use crate::system::files::GZIP;
+
 /// Size of the largest text that loopwatch unpacks. A small gzip file may hold terabytes.
 const MAX_UNPACKED: u64 = 1 << 30;
 
@@ -20,7 +22,7 @@ pub(super) fn read(path: &Path) -> io::Result<String> {
 
 /// The unpacked content, if it is gzipped, up to `most` bytes.
 fn unpacked(bytes: Vec<u8>, most: u64) -> io::Result<Vec<u8>> {
-    if !bytes.starts_with(&[0x1f, 0x8b]) {
+    if !bytes.starts_with(&GZIP) {
         return Ok(bytes);
     }
 

@@ -15,6 +15,7 @@ use loopwatch_model::observation::{
 };
 
 use super::wire::{End, Field, Malformed, Value, Wire};
+use crate::system::files::GZIP;
 
 /// A decoded profile.
 #[derive(Debug)]
@@ -103,7 +104,7 @@ const UNKNOWN: &str = "(unknown)";
 
 /// Whether a response can be a profile: Go always compresses profiles.
 pub(super) fn is_gzip(bytes: &[u8]) -> bool {
-    bytes.starts_with(&[0x1f, 0x8b])
+    bytes.starts_with(&GZIP)
 }
 
 impl Profile {
