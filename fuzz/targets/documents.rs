@@ -164,7 +164,7 @@ fn pods(document: &[u8]) {
 
 fn workloads(document: &[u8]) {
     for kind in ["Deployment", "StatefulSet", "DaemonSet"] {
-        let read = bounded(document, 64 << 10, EACH, || workload(kind, document));
+        let read = bounded(document, 64 << 10, 64, || workload(kind, document));
         check_other_spelling(document, |text| workload(kind, text));
         let Some((workload, _)) = read else { return };
 
@@ -218,7 +218,7 @@ fn census(kind: CensusKind, document: &[u8]) {
 /// Access reviews and reviews of tokens: only a clear yes is one.
 fn answers(document: &[u8]) {
     let read = || (access_review(document), subject_review(document), token_review(document));
-    let (access, subject, token) = bounded(document, 64 << 10, EACH, read);
+    let (access, subject, token) = bounded(document, 64 << 10, 64, read);
     check_other_spelling(document, access_review);
     check_other_spelling(document, subject_review);
     check_other_spelling(document, token_review);

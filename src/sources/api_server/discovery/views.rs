@@ -28,17 +28,14 @@ pub(super) fn permissions(
     };
     views.insert(String::new(), cluster);
 
-    let incomplete = |namespace: &str| {
-        let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
-        rules.is_some_and(|(_, rules, _)| rules.incomplete)
-    };
     let view = |namespace: &str| {
         let rules = reviews.namespaces().find(|(name, ..)| *name == namespace);
-        let own = rules.map(|(_, rules, _)| rules.beyond(&reviews.everywhere).listed());
+        let rules = rules.map(|(_, rules, _)| rules);
+        let own = rules.map(|rules| rules.beyond(&reviews.everywhere).listed());
         let (granted, granted_left_out) = within_limit(own.unwrap_or_default());
         PermissionsView {
             namespace: namespace.to_owned(),
-            incomplete: incomplete(namespace),
+            incomplete: rules.is_some_and(|rules| rules.incomplete),
             granted,
             granted_left_out,
             ..PermissionsView::default()
